@@ -1,9 +1,11 @@
 """``ripieno doctor`` looks at the queue of submitted runs: its engine, its workers, what waits. Nothing is changed."""
 
+import contextlib
 import datetime
 import json
 import pathlib
 import signal
+import sqlite3
 from importlib import metadata
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from ripieno.assembly.submissions import NAME, dispatcher_beside
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.dispatch.contract import Submission
+from ripieno.storage.dispatch.contract import GATEWAY, Submission
 from ripieno.storage.dispatch.leases import WorkerLeases
 from tests.support.command_line import PATIENCE, User, wait_for
 from tests.support.postgresql import address_of_schema
@@ -75,6 +77,52 @@ def test_a_queue_in_a_file_is_only_looked_at(user: User, call: Call) -> None:
     assert "no worker is alive" not in alive.out
 
 
+def test_runs_for_a_host_without_a_worker_are_reported(user: User, call: Call) -> None:
+    user.configure(MODEL)
+    journal = user.state / "journal.sqlite3"
+    database = database_at(journal)
+    WorkerLeases(database).renew("worker-1", ["here", "also-here"])
+    dispatcher = dispatcher_beside(journal)
+    for host in ("", "here", "also-here", "build-2", GATEWAY):
+        dispatcher.submit(Submission(identifier=f"for {host}", conversation=f"for {host}", host=host))
+    found = queue_of(call)
+    assert found is not None
+    assert found["unattended"] == [GATEWAY, "build-2"]
+    responses, runs = found["warnings"]
+    assert responses.startswith("Submitted runs wait. No worker that answers background responses is alive.")
+    assert runs.startswith("Submitted runs wait. No worker of the host build-2 is alive.")
+    assert runs.endswith("ripieno work --host build-2")
+    WorkerLeases(database).renew("worker-2", ["build-2", GATEWAY])
+    found = queue_of(call)
+    assert found is not None
+    assert (found["unattended"], found["warnings"]) == ([], [])
+    dispatcher.close()
+    database.close()
+
+
+def test_a_run_whose_worker_is_gone_is_reported(user: User, call: Call) -> None:
+    user.configure(MODEL)
+    journal = user.state / "journal.sqlite3"
+    database, dispatcher = database_at(journal), dispatcher_beside(journal)
+    leases = WorkerLeases(database)
+    leases.renew("worker-1", ["here"])
+    dispatcher.submit(Submission(identifier="one", conversation="a", host="here"))
+    dispatcher.close()
+    with contextlib.closing(sqlite3.connect(user.state / NAME)) as queue, queue:
+        # As the engine writes it for the worker that takes it.
+        queue.execute("UPDATE workflow_status SET status = 'PENDING', executor_id = 'worker-1'")
+    found = queue_of(call)
+    assert found is not None
+    assert (found["running"], found["lost"], found["warnings"]) == (1, 0, [])
+    with database.using("written") as connection:
+        connection.execute("UPDATE workers SET until = 0")
+    warning = "1 run under way, of which the worker is gone: its lease has ended."
+    assert f"{warning} To go on, start one: ripieno work" in call("doctor", "--no-connect").out
+    leases.renew("worker-2", ["here"])
+    assert f"{warning} One that is alive goes on within seconds: ripieno runs list" in call("doctor").out
+    database.close()
+
+
 def test_a_worker_that_works_is_counted(user: User, call: Call) -> None:
     (user.workspace / "short.toml").write_text(SCORE)
     with user.start("work") as process:
@@ -102,7 +150,7 @@ def test_a_queue_beside_a_server_is_only_looked_at(
         assert queue_of(call) is None  # Looking has created no queue.
     fill(url)
     found = queue_of(call)
-    numbers = {"workers": 2, "queued": 1, "answered": 0, "scheduled": 1, "running": 0}
+    numbers = {"workers": 2, "queued": 1, "answered": 0, "scheduled": 1, "running": 0, "lost": 0, "unattended": []}
     assert found == {"engine": metadata.version("dbos"), "exists": True, **numbers, "warnings": []}
 
 

@@ -36,10 +36,24 @@ def reopen_lost(dispatcher: Dispatcher, journal: Journal, paused: Paused) -> Pau
         over = dispatcher.find(following.identifier).over
     except NameAbsence:
         return paused
-    return PausedStore(journal.database).reopen(paused) if over and not _has_begun(journal, following) else paused
+    return PausedStore(journal.database).reopen(paused) if over and not has_begun(journal, following) else paused
 
 
-def _has_begun(journal: Journal, submission: Submission) -> bool:
+def reopen_failed(journal: Journal, submission: Submission) -> None:
+    """Drops the answers that a submission was to continue with, if its run has not begun, and now never will.
+
+    Errors: ``Conflict`` if another process conducts the conversation; ``InputError``.
+    """
+    store = PausedStore(journal.database)
+    paused = store.load(submission.conversation, owner=submission.owner) if submission.continues else None
+    following = None if paused is None else paused.next_submission
+    if paused is None or following is None or following.identifier != submission.identifier:
+        return
+    if not has_begun(journal, submission):
+        store.reopen(paused)
+
+
+def has_begun(journal: Journal, submission: Submission) -> bool:
     """Whether a worker has begun the run of a submission: its calls may have run."""
     lines = journal.lines(submission.conversation, owner=submission.owner, stage="began")
     records = (one.record for one in lines)

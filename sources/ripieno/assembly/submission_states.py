@@ -72,8 +72,14 @@ def is_answered(journal: Connection, submission: Submission) -> bool:
 
 def find_last(dispatcher: Dispatcher, conversation: str, owner: str) -> Submission | None:
     """The last submission of a conversation, if the queue has one. Errors: ``InputError``."""
-    newest = (one.submission for one in dispatcher.listed(owner=owner, limit=SEARCHED))
-    return next((one for one in newest if (one.owner, one.conversation) == (owner, conversation)), None)
+    return next((one.submission for one in runs_of(dispatcher, conversation, owner)), None)
+
+
+def runs_of(dispatcher: Dispatcher, conversation: str, owner: str) -> Sequence[Dispatched]:
+    """The submissions of a conversation in the queue, the newest first. Errors: ``InputError``."""
+    named = owner, conversation
+    newest = dispatcher.listed(owner=owner, limit=SEARCHED)
+    return [one for one in newest if (one.submission.owner, one.submission.conversation) == named]
 
 
 def find_following(dispatcher: Dispatcher, dispatched: Dispatched) -> Dispatched | None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.continuations import cancel_submission
 from ripieno.assembly.journal import open_database, place_of_journal
-from ripieno.assembly.submission_states import find_following, find_queued, find_submission, is_answered
+from ripieno.assembly.submission_states import find_following, find_queued, find_submission, is_answered, runs_of
 from ripieno.assembly.submission_workers import Conductor, conductors_of
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConductEnded, Event
@@ -110,6 +110,12 @@ def find_not_begun(
     """
     with _existing(place, database) as dispatcher:
         return None if dispatcher is None else find_queued(dispatcher, beginning, owner=owner)
+
+
+def find_runs(place: pathlib.Path | str, database: Database, conversation: str, owner: str) -> Sequence[Dispatched]:
+    """The submissions of a conversation in the queue beside a journal, the newest first. Errors: ``InputError``."""
+    with _existing(place, database) as dispatcher:
+        return () if dispatcher is None else runs_of(dispatcher, conversation, owner)
 
 
 @contextlib.contextmanager

@@ -2,12 +2,13 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
 from ripieno.cli.common import exit_codes
 from tests.assembly.test_plugins import install
-from tests.support.command_line import ROOT, User
+from tests.support.command_line import PATIENCE, ROOT, User
 from tests.support.users import Call, Done
 
 FOLDER_PLUGIN = """
@@ -559,3 +560,25 @@ def test_what_needs_no_trust_is_found_in_a_folder_that_is_not_trusted(call: Call
     ]
     # The same, wherever the file is checked from.
     assert [line for line in before.out.splitlines() if ": warning: " in line] == warnings
+
+
+@pytest.mark.parametrize(
+    ("library", "settings", "severity", "install"),
+    [
+        ("psycopg", '[journal]\nurl = "postgresql://ada@localhost/ripieno"\n', "error", "ripieno[postgres]"),
+        ("dbos", "[durable]\nslots = 2\n", "warning", "ripieno[durable]"),
+    ],
+)
+def test_the_extra_that_a_setting_needs_is_named_where_it_is_not_installed(
+    user: User, library: str, settings: str, severity: str, install: str
+) -> None:
+    user.configure(settings)
+    assert library not in user.run("check").stdout
+    # An interpreter that cannot import it.
+    blocked = f"import sys; sys.modules[{library!r}] = None; from ripieno.cli import main; sys.exit(main())"
+    with user.python("-c", blocked, "check") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == (exit_codes.INPUT if severity == "error" else exit_codes.GOOD), (out, err)
+    assert re.search(rf"config.toml:\d: {severity}: .+ needs the library {library}, which is not installed", out)
+    assert f"hint: Install it: pip install '{install}'" in out
+    assert user.run("check").returncode == exit_codes.GOOD

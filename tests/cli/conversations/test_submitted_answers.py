@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -122,6 +123,20 @@ def test_it_is_said_that_no_worker_takes_it(journal: Journal, call: Call) -> Non
     assert call("approvals", "approve", "conv").err == ""
 
 
+def test_each_conversation_is_listed_by_as_much_as_tells_it_apart(journal: Journal, call: Call) -> None:
+    # As those of a schedule.
+    for name in ("each-20261129T024900", "each-20261129T025000", "other-and-longer"):
+        conversation = Conversation(
+            identifier=name,
+            canisters=(made := InvocationCanister(identifier="a", name="write"),),
+            open=(made,),
+            waiting=(Waiting(invocation="a", why="approval", tool="mine.write", binding=BINDING),),
+        )
+        PausedStore(journal.database).save(Paused(conversation=conversation, workspace="", model="m"))
+    _, *rows = call("approvals", "list").out.splitlines()
+    assert [row.split()[0] for row in rows] == ["each-20261129T024", "each-20261129T025", "other-an"]
+
+
 @pytest.mark.parametrize("second", ["approve", "deny"])
 def test_when_the_run_is_cancelled_before_it_begins_the_call_waits_again(
     journal: Journal, call: Call, second: str
@@ -171,3 +186,25 @@ def test_a_run_that_has_begun_and_was_cancelled_takes_no_answer(site: Site, jour
         assert refused.code == exit_codes.INPUT, refused.out
         assert "A worker continues it" not in refused.out
     assert f"The run {run[:8]}, which continued it, has ended (cancelled)." in call("approvals", "approve", "conv").err
+    # Its calls may have run, so that they do not wait again.
+    for words in (("list",), ("show", "conv")):
+        said = call("approvals", *words).out
+        assert re.search(rf"Not continued: convers\w+\. The run {run[:8]} has ended \(cancelled\)\n", said)
+        assert re.search(r"Continue with: ripieno resume convers\w+.*\n\Z", said)
+
+
+def test_a_run_that_ended_without_beginning_is_listed_with_the_next_command(
+    site: Site, journal: Journal, call: Call
+) -> None:
+    pause(journal, a="approval")
+    call("approvals", "approve", "conv")
+    before = call("approvals", "list").out
+    (run,) = queued(call)
+    with site.dispatcher() as dispatcher:
+        # As a command does that is killed then.
+        dispatcher.cancel(run)
+    after = call("approvals", "list").out
+    ended, again = after.removeprefix(before).splitlines()
+    assert re.fullmatch(rf"Not continued: convers\w+\. The run {run[:8]} has ended \(cancelled\)", ended)
+    assert re.fullmatch(r"To answer again: ripieno approvals approve convers\w+    \(or: deny\)", again)
+    assert states(call) == ["approved"], "a list changes nothing"

@@ -316,6 +316,30 @@ async def test_what_fails_says_why_and_raises_nothing(bench: Bench) -> None:
     assert "nowhere.*" in ended.reason
 
 
+@unapproved
+async def test_a_run_that_fails_before_it_begins_leaves_its_calls_waiting(bench: Bench, site: Site) -> None:
+    bench.answers += [model_of([turn("I write.", calls=[call("append", word="w")]), turn("Done.")])]
+    await bench.conduct(submission("c", "h"))
+    (paused,) = bench.paused.all()
+    answers = {one.invocation: Approve() for one in paused.unanswered}
+    following = bench.paused.answer("c", answers).next_submission
+    assert following is not None
+    failed = await bench.conduct(dataclasses.replace(following, tools=("nowhere.*",)))
+    assert failed is not None
+    assert failed.finish == "error"
+    (again,) = bench.paused.all()
+    assert (again.answers, len(again.unanswered), again.attempt) == ({}, 1, 1)
+    # What an earlier worker has begun keeps its answers: its calls may have run.
+    second = bench.paused.answer("c", answers).next_submission
+    assert second is not None
+    details = {"submitted": second.identifier}
+    bench.journal.record([Record(stage="began", conversation="c", turn=1, details=details)])
+    await bench.conduct(dataclasses.replace(second, tools=("nowhere.*",)))
+    (kept,) = bench.paused.all()
+    assert kept.next_submission == second
+    assert site.words() == []
+
+
 async def test_a_worker_that_leaves_gives_back_what_it_has_not_begun(bench: Bench) -> None:
     await bench.stretches.leave(0)
     assert await bench.conduct(submission("c", "h")) is None

@@ -1,5 +1,6 @@
 """Missing variables and programs that the origins of ensembles need."""
 
+import importlib.util
 import os
 from collections.abc import Iterator
 
@@ -46,7 +47,10 @@ def check_variables(subject: Subject) -> Iterator[Problem]:
 
 
 def check_journal(subject: Subject) -> Iterator[Problem]:
-    """A warning for each missing variable of ``[journal] url``, or its wrong value: nothing could be recorded."""
+    """What keeps ``[journal] url`` from being used: nothing could be recorded.
+
+    That is a missing variable (a warning, since it may be set elsewhere), a wrong value, or a missing library.
+    """
     loaded = subject.loaded
     path: Path = ("journal", "url")
     file, url = file_of(loaded.parts, path), loaded.configuration.journal_url or ""
@@ -61,6 +65,19 @@ def check_journal(subject: Subject) -> Iterator[Problem]:
             message = f"with the value of {names}, {dotted(path)} {fault}"
             hint = f"Set another one: export {names}=... Every command that records fails."
             yield finding(file, path, message, hint, "error")
+            return
+    if url and importlib.util.find_spec("psycopg") is None:
+        hint = "Install it: pip install 'ripieno[postgres]' Without it, every command that records fails."
+        yield finding(file, path, f"{dotted(path)} needs the library psycopg, which is not installed", hint, "error")
+
+
+def check_durable(subject: Subject) -> Iterator[Problem]:
+    """A warning if ``[durable]`` has settings, and the engine of the queue is not installed."""
+    path: Path = ("durable",)
+    file = file_of(subject.loaded.parts, path)
+    if file is not None and importlib.util.find_spec("dbos") is None:
+        hint = "Install it: pip install 'ripieno[durable]' Without it, no run can be submitted, and no worker starts."
+        yield finding(file, path, "[durable] needs the library dbos, which is not installed", hint)
 
 
 def check_programs(subject: Subject) -> Iterator[Problem]:

@@ -10,19 +10,20 @@ from ripieno.storage.dispatch.leases import WorkerLeases
 def report_lacking_worker(submission: Submission, database: Database) -> None:
     """Says so if no worker that is alive takes a submission."""
     if not any(one.takes(submission.host) for one in WorkerLeases(database).alive()):
-        say(_lacking(submission.host))
+        say(lacking_worker(submission.host))
 
 
 def problem_of(conductor: Conductor, submission: Submission) -> str:
     """Why no worker conducts a run, and the next step; empty if one does, or soon will."""
-    lacking = "" if conductor.awaited else _lacking(submission.host)
+    lacking = "" if conductor.awaited else lacking_worker(submission.host)
     if not conductor.name or conductor.alive:
         return "" if conductor.alive else lacking
     gone = f"The worker {conductor.name} has not renewed its lease."
     return f"{gone} {lacking or 'Another one goes on with its runs soon.'}"
 
 
-def _lacking(host: str) -> str:
+def lacking_worker(host: str) -> str:
+    """What to do where no worker is alive that takes submissions for a host."""
     if not host:
         return "No worker is alive. To start one: ripieno work"
     if host == GATEWAY:

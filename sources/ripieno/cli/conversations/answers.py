@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 import click
 
 from ripieno.approvals import Approve, Deny
-from ripieno.assembly.continuations import reopen_lost
+from ripieno.assembly.continuations import has_begun, reopen_lost
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.conversation import Waiting
-from ripieno.canisters.display import clean, short
+from ripieno.canisters.display import brief, clean, short
 from ripieno.cli.common.main import say
 from ripieno.cli.common.workers import report_lacking_worker
 from ripieno.cli.conversations.allowed import also_allowed, say_allowed
@@ -18,8 +18,8 @@ from ripieno.cli.conversations.persistence import result_command, resume_command
 from ripieno.cli.conversations.waiting_calls import begun_of
 from ripieno.cli.journal.selection import own_place
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.exceptions import InputError
-from ripieno.storage.dispatch.contract import Submission
+from ripieno.exceptions import InputError, NameAbsence
+from ripieno.storage.dispatch.contract import Dispatched, Submission
 from ripieno.storage.journal import Journal
 
 
@@ -78,12 +78,16 @@ def _check_repeated(paused: Paused, calls: Sequence[str], word: str) -> None:
     for call in calls:
         if paused.answer_to(call) != word:
             choose(paused, call, ())
+    if calls:
+        return
     given = {one.invocation: paused.answer_to(one.invocation) for one in paused.conversation.waiting}
-    others = [name for name, answer in given.items() if answer not in ("", "has its result", word)]
-    if word == "denied" and word not in given.values():
-        others = [name for name, answer in given.items() if answer]
-    if others and not calls:
-        raise paused.answered(others[0])
+    alike = {"", word}
+    # No approval applies to a call with a result. A denial does, unless it was given to others.
+    if word == "approved" or word in given.values():
+        alike.add("has its result")
+    for name, answer in given.items():
+        if answer not in alike:
+            raise paused.answered(name)
 
 
 def _denied(paused: Paused, waiting: Waiting, advice: str) -> ResultCanister:
@@ -114,6 +118,28 @@ def report(journal: Journal, paused: Paused, done: str, answered: Sequence[Waiti
         report_lacking_worker(submission, journal.database)
         return
     click.echo(clean(next_step(paused)))
+
+
+def say_ended(journal: Journal, waiting: Iterable[Paused]) -> None:
+    """Says of which conversations the run that was to continue them has ended, and leaves them as they are."""
+    answered = [(one, following) for one in waiting if (following := one.next_submission) is not None]
+    if not answered:
+        return
+    # Of calls that wait, people read also where the queue cannot be used.
+    with contextlib.suppress(InputError), contextlib.closing(dispatcher_beside(own_place())) as dispatcher:
+        for paused, following in answered:
+            with contextlib.suppress(NameAbsence):  # It was not submitted yet.
+                found = dispatcher.find(following.identifier)
+                if found.over:
+                    _say_ended(paused, found, begun=has_begun(journal, following))
+
+
+def _say_ended(paused: Paused, found: Dispatched, *, begun: bool) -> None:
+    reason = f": {brief(found.reason)}" if found.reason else ""
+    name = short(found.submission.identifier)
+    click.echo(clean(f"Not continued: {paused.short}. The run {name} has ended ({found.state}){reason}"))
+    again = f"To answer again: ripieno approvals approve {paused.short}    (or: deny)"
+    click.echo(clean(next_step(paused) if begun else again))
 
 
 def next_step(paused: Paused) -> str:

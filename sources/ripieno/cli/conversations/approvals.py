@@ -9,14 +9,15 @@ from collections.abc import Mapping
 import click
 
 from ripieno.approvals import Approve, Deny
+from ripieno.approvals.visible_text import visible
 from ripieno.canisters import ResultCanister, TextualContent
-from ripieno.canisters.display import clean
+from ripieno.canisters.display import SHORT, clean
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.options import Format, Settings, common, formats
-from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.common.tables import abbreviated, print_json, print_table
 from ripieno.cli.conversations.allowed import allowed
-from ripieno.cli.conversations.answers import answer_calls, choose, next_step, report
+from ripieno.cli.conversations.answers import answer_calls, choose, next_step, report, say_ended
 from ripieno.cli.conversations.persistence import first_words, is_elsewhere
 from ripieno.cli.conversations.selection import command_lines, only_waiting
 from ripieno.cli.conversations.waiting_calls import (
@@ -82,9 +83,10 @@ def list_(output: Format) -> None:
         click.echo("No conversation waits for an answer.")
         return
     owners, folders = any(one.owner for one in waiting), any(is_elsewhere(one.workspace) for one in waiting)
+    short = abbreviated((visible(one.identifier) for one in waiting), SHORT)
     rows = [
         [
-            paused.short,
+            short[visible(paused.identifier)],
             one.invocation,
             one.tool,
             state_of(paused, one, begun[paused.owner, paused.identifier]),
@@ -100,6 +102,7 @@ def list_(output: Format) -> None:
     print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *some, "BEGINS WITH"], rows)
     for paused in waiting:
         _say_begun(paused, begun[paused.owner, paused.identifier])
+    say_ended(journal, [one for one in waiting if not begun[one.owner, one.identifier]])
 
 
 def _paused(context: click.Context) -> list[str]:
@@ -146,6 +149,7 @@ def show(conversation: str, call: str, output: Format) -> None:
     if changes:
         click.echo(f"Changes are shown as they were at {since(paused)} UTC.")
     _say_begun(paused, begun)
+    say_ended(journal, () if begun else (paused,))
 
 
 @approvals.command()

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -10,6 +10,7 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import place_of_journal
 from ripieno.assembly.submissions import inspect_queue
 from ripieno.canisters.display import count
+from ripieno.cli.common.workers import lacking_worker
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.dispatch.contract import QueueInspection
@@ -40,11 +41,23 @@ def queue_facts(loaded: LoadedConfiguration, journal: Mapping[str, Any]) -> dict
     except metadata.PackageNotFoundError:
         engine = None
         warnings.append("Submitted runs need an engine. Install it: pip install 'ripieno[durable]'")
-    if found is not None and found.queued and not found.workers:
-        wait = f"{count(found.queued, 'submitted run')} {'waits' if found.queued == 1 else 'wait'}"
-        warnings.append(f"{wait}, and no worker is alive. To start one: ripieno work")
+    warnings += [] if found is None else _unattended(found)
     numbers = dataclasses.asdict(found or QueueInspection())
     return {"engine": engine, "exists": found is not None if usable else None, **numbers, "warnings": warnings}
+
+
+def _unattended(found: QueueInspection) -> Iterator[str]:
+    """Warnings about runs that no worker takes, or whose worker is gone."""
+    if found.lost:
+        gone = f"{count(found.lost, 'run')} under way, of which the worker is gone: its lease has ended."
+        alive = "One that is alive goes on within seconds: ripieno runs list"
+        yield f"{gone} {alive if found.workers else 'To go on, start one: ripieno work'}"
+    if found.queued and not found.workers:
+        wait = f"{count(found.queued, 'submitted run')} {'waits' if found.queued == 1 else 'wait'}"
+        yield f"{wait}, and no worker is alive. To start one: ripieno work"
+        return
+    for host in found.unattended:
+        yield f"Submitted runs wait. {lacking_worker(host)}"
 
 
 def _inspect(loaded: LoadedConfiguration) -> QueueInspection | None:

@@ -15,6 +15,7 @@ from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
 from ripieno.cli.common.tables import abbreviated, print_json, print_table
 from ripieno.cli.journal.deletion import delete
+from ripieno.cli.journal.queued import explaining_queued
 from ripieno.cli.journal.selection import (
     complete_conversation,
     find_conversation,
@@ -111,7 +112,8 @@ def show(*, conversation: str | None, owner: str | None, full: bool, output: For
       ripieno journal show 3f9a --full
     """
     with open_journal(file) as one:
-        summary = find_conversation(one, conversation, owner)
+        with explaining_queued(one, place_of(file), conversation, owner):
+            summary = find_conversation(one, conversation, owner)
         lines = one.lines(summary.identifier, owner=summary.owner)
         if output == "json":
             print_json({"conversation": summary.mapping(), "lines": [line.mapping() for line in lines]})

@@ -11,6 +11,7 @@ from ripieno.assembly.submissions import find_not_begun, forget_submissions
 from ripieno.canisters.display import brief, count
 from ripieno.cli.common.main import confirm_loss, say
 from ripieno.cli.common.options import common
+from ripieno.cli.journal.queued import explaining_conducted
 from ripieno.cli.journal.selection import (
     complete_conversation,
     journals,
@@ -100,7 +101,8 @@ def _delete(one: Journal, place: pathlib.Path | str, selected: Sequence[Summary]
     store = PausedStore(one.database)
     with contextlib.ExitStack() as claims:
         for summary in selected:
-            claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
+            with explaining_conducted(one, place, summary.identifier, summary.owner):
+                claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
         for summary in selected:
             forget_submissions(place, one.database, summary.owner, summary.identifier)
             began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
+from ripieno.assembly.continuations import reopen_failed
 from ripieno.canisters import (
     Canister,
     InvocationCanister,
@@ -149,6 +150,8 @@ class Stretches:
             # If another worker has the submission, this end is not written.
             return Ending(finish="error", reason=str(error))
         except Exception as error:  # A workflow that raises ends in ways that its engine decides.
+            with contextlib.suppress(InputError):  # The next answer does it.
+                await run_in_thread(reopen_failed, self._journal, submission, name="reopen")
             return Ending(finish="error", reason=refusal_of(error).message)
         finally:
             del self._running[identifier]

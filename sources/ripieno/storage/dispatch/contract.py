@@ -104,7 +104,9 @@ class Schedule(Value, kw_only=True):
 class QueueInspection(Value, kw_only=True):
     """The workers that are alive, and the submissions that wait for one, for their time, or run.
 
-    ``answered`` are in the queue still, and another program has continued their conversations.
+    ``answered`` are in the queue still, and another program has continued their conversations. ``lost`` are those of
+    the running whose worker is gone: its lease has ended. ``unattended`` are the hosts of queued ones that no worker
+    takes.
     """
 
     workers: int = 0
@@ -112,6 +114,8 @@ class QueueInspection(Value, kw_only=True):
     answered: int = 0
     scheduled: int = 0
     running: int = 0
+    lost: int = 0
+    unattended: tuple[str, ...] = ()
 
 
 class RunCounter(Protocol):

@@ -1,18 +1,18 @@
 """A look at the queue and its workers that neither creates nor changes anything. It does not import the engine."""
 
 import contextlib
-import dataclasses
 import json
 import pathlib
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from ripieno.canisters.serialization import deserialize
 from ripieno.exceptions import InputError, SerializationInvalidity
 from ripieno.storage.databases.contract import Connection, Database
 from ripieno.storage.dispatch.contract import QueueInspection, Submission
 from ripieno.storage.dispatch.leases import alive_workers
+from ripieno.values import Value
 
 #: The engine's name of the workflow that conducts a submission.
 WORKFLOW = "ripieno.stretch"
@@ -25,14 +25,23 @@ _CURRENT = "name = ? AND coalesce(CAST(attributes AS text), '') NOT LIKE ?"
 IsAnswered = Callable[[Connection, Submission], bool]
 
 
+class _Queue(Value, kw_only=True):
+    """The submissions of a queue: the ``queued`` ones that can be read, and numbers; ``running`` by their workers."""
+
+    queued: Sequence[Submission]
+    waiting: int
+    scheduled: int
+    running: Mapping[str, int]
+
+
 def inspect_file(queue: pathlib.Path, journal: pathlib.Path, is_answered: IsAnswered) -> QueueInspection | None:
     """The queue in a file, and the workers in the journal's; None without a queue. Errors: ``InputError``."""
     if not queue.exists():
         return None
     with _reading(queue) as connection:
-        found, continuing = _counted(connection, "workflow_status")
+        found = _read(connection, "workflow_status")
     with _reading(journal) as connection:
-        return _completed(found, continuing, connection, is_answered)
+        return _completed(found, connection, is_answered)
 
 
 def inspect_server(database: Database, is_answered: IsAnswered) -> QueueInspection | None:
@@ -42,32 +51,45 @@ def inspect_server(database: Database, is_answered: IsAnswered) -> QueueInspecti
         (table,) = connection.execute(f"SELECT CAST(to_regclass({named}) AS text)").fetchone()
         if table is None:
             return None
-        return _completed(*_counted(connection, table), connection, is_answered)
+        return _completed(_read(connection, table), connection, is_answered)
 
 
-def _counted(connection: Connection, table: str) -> tuple[QueueInspection, Sequence[Submission]]:
-    """The numbers of submissions, and those queued ones that continue what waited for answers."""
+def _read(connection: Connection, table: str) -> _Queue:
     current = (WORKFLOW, CANCELLED_PATTERN)
-    query = f"SELECT status, count(*) FROM {table} WHERE {_CURRENT} AND status IN (?, ?, ?) GROUP BY status"
-    states = {"queued": "ENQUEUED", "scheduled": "DELAYED", "running": "PENDING"}
-    found = {str(status): int(number) for status, number in connection.execute(query, (*current, *states.values()))}
+    query = (
+        f"SELECT status, executor_id, count(*) FROM {table} "
+        f"WHERE {_CURRENT} AND status IN ('ENQUEUED', 'DELAYED', 'PENDING') GROUP BY status, executor_id"
+    )
+    numbers = [(status, worker, int(number)) for status, worker, number in connection.execute(query, current)]
     given = table.replace("workflow_status", "workflow_input")
     identifiers = f"SELECT workflow_uuid FROM {table} WHERE {_CURRENT} AND status = ?"
-    queued = f"SELECT inputs FROM {given} WHERE workflow_uuid IN ({identifiers})"
-    continuing: list[Submission] = []
-    for (inputs,) in connection.execute(queued, (*current, states["queued"])):
+    query = f"SELECT inputs FROM {given} WHERE workflow_uuid IN ({identifiers})"
+    queued: list[Submission] = []
+    for (inputs,) in connection.execute(query, (*current, "ENQUEUED")):
         with contextlib.suppress(SerializationInvalidity):  # Of another release.
-            submission = deserialize(Submission, json.loads(inputs)["args"][0])
-            continuing += [submission] if submission.continues else []
-    return QueueInspection(**{name: found.get(status, 0) for name, status in states.items()}), continuing
+            queued.append(deserialize(Submission, json.loads(inputs)["args"][0]))
+    return _Queue(
+        queued=queued,
+        waiting=sum(number for status, _, number in numbers if status == "ENQUEUED"),
+        scheduled=sum(number for status, _, number in numbers if status == "DELAYED"),
+        running={worker: number for status, worker, number in numbers if status == "PENDING"},
+    )
 
 
-def _completed(
-    found: QueueInspection, continuing: Sequence[Submission], journal: Connection, is_answered: IsAnswered
-) -> QueueInspection:
-    answered = sum(is_answered(journal, one) for one in continuing)
-    workers = len(alive_workers(journal))
-    return dataclasses.replace(found, workers=workers, queued=found.queued - answered, answered=answered)
+def _completed(found: _Queue, journal: Connection, is_answered: IsAnswered) -> QueueInspection:
+    left = [one for one in found.queued if not (one.continues and is_answered(journal, one))]
+    answered = len(found.queued) - len(left)
+    workers = alive_workers(journal)
+    alive, hosts = {one.name for one in workers}, {one.host for one in left if one.host}
+    return QueueInspection(
+        workers=len(workers),
+        queued=found.waiting - answered,
+        answered=answered,
+        scheduled=found.scheduled,
+        running=sum(found.running.values()),
+        lost=sum(number for worker, number in found.running.items() if worker not in alive),
+        unattended=tuple(sorted(host for host in hosts if not any(one.takes(host) for one in workers))),
+    )
 
 
 @contextlib.contextmanager
