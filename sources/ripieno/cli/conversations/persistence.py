@@ -11,7 +11,7 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database, open_journal
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.canisters.conversation import Waiting
-from ripieno.canisters.display import brief
+from ripieno.canisters.display import brief, short
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
 from ripieno.conducting.paused import Paused, PausedStore
@@ -84,7 +84,7 @@ class Keeper:
         """The command that continues a run that was stopped; None if nothing of it is stored."""
         if self.journal is None and self._kept(conversation.identifier) is None:
             return None
-        return continuation(conversation.identifier[:8], self._workspace, self.options)
+        return continuation(short(conversation.identifier), self._workspace, self.options)
 
 
 def _report(paused: Paused) -> None:

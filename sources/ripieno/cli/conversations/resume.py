@@ -4,6 +4,7 @@ import shlex
 
 import click
 
+from ripieno.canisters.display import short
 from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -56,7 +57,7 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
             recalled = recall(keeper, found)
             if not recalled.conversation.open and recalled.conversation.finish in ANSWERED:
                 there = () if found.is_of(loaded.workspace) else ("--workspace", str(found.workspace))
-                words = ["ripieno", "chat", "--resume", found.identifier[:8], *settings.selection, *there]
+                words = ["ripieno", "chat", "--resume", short(found.identifier), *settings.selection, *there]
                 words += () if there or settings.workspace is None else ("--workspace", str(settings.workspace))
                 advice = f"To add a message: {shlex.join(words)}"
                 raise InputError(f"The conversation {found.identifier} has ended. {advice}")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.canisters.display import short
 from ripieno.cli.common.completion import completion
 from ripieno.cli.conversations.cassettes import ANSWERED
 from ripieno.cli.conversations.persistence import Keeper, continuation, resume_command
@@ -153,7 +154,7 @@ def _continues(summary: Summary) -> bool:
 def _command(one: FoundConversation, options: Sequence[str]) -> str:
     if one.paused is not None:
         return resume_command(one.paused)
-    return continuation(one.identifier[:8], one.workspace, options)
+    return continuation(short(one.identifier), one.workspace, options)
 
 
 def _resumable(context: click.Context) -> Sequence[str]:
