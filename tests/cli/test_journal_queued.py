@@ -48,6 +48,8 @@ def test_of_a_conversation_that_has_not_begun_its_run_is_named(place: pathlib.Pa
         "To watch it: ripieno runs watch run-1\n"
     ) in waits.err
     assert "To start one: ripieno work" in waits.err
+    for command in (("journal", "export"), ("resume",), ("chat", "--resume")):
+        assert "its run run-1 waits for a worker" in call(*command, "conversation-1").err
     later = call("journal", "show", "conversation-2").err
     assert "its run run-2 waits for its time. To watch it: ripieno runs watch run-2\n" in later
     call("runs", "cancel", "run-2")

@@ -12,7 +12,8 @@ from ripieno.canisters.display import short
 from ripieno.cli.common.completion import completion
 from ripieno.cli.conversations.cassettes import ANSWERED
 from ripieno.cli.conversations.persistence import Keeper, continuation, resume_command
-from ripieno.cli.journal.selection import open_journal
+from ripieno.cli.journal.queued import explaining_queued
+from ripieno.cli.journal.selection import open_journal, own_place
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.journal import Journal, Summary
@@ -81,7 +82,8 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
     except NameAbsence:
         if keeper.journal is None:
             raise
-    return FoundConversation.of_journal(keeper.journal, keeper.journal.find(beginning))
+    with explaining_queued(keeper.journal, own_place(), beginning, None):
+        return FoundConversation.of_journal(keeper.journal, keeper.journal.find(beginning))
 
 
 def find_or_latest(

@@ -195,7 +195,8 @@ def export(*, conversation: str | None, owner: str | None, target: pathlib.Path 
       ripieno journal export 3f9a > conversation.jsonl
     """
     with open_journal(file) as one:
-        named, whose = find_named(one, conversation, owner)
+        with explaining_queued(one, place_of(file), conversation, owner):
+            named, whose = find_named(one, conversation, owner)
         anchor = one.anchor()
         if target is None:
             for text in one.export(named, owner=whose):

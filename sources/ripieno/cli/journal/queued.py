@@ -1,4 +1,4 @@
-"""What journal commands say of runs in the queue beside a journal, with the next command."""
+"""Errors of commands about conversations whose runs are in the queue beside a journal, with the next command."""
 
 import contextlib
 import pathlib
