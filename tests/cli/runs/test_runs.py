@@ -272,6 +272,21 @@ def test_a_run_that_goes_on_at_a_terminal_was_answered(user: User, score: str, a
     assert "It is written." in user.run(*show.split()).stdout
 
 
+def test_the_cancellation_of_an_answered_run_names_the_one_that_continues_it(user: User, score: str) -> None:
+    with user.start("work") as process:
+        wait_for(process, "takes submitted runs")
+        user.run("submit", "--watch", "--id", "note", "-m", score, "Keep a note.")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    user.run("approvals", "approve")
+    over = user.call("runs", "cancel", "note").stderr
+    (name,) = re.findall(r"The run (\w+) continues its conversation\. To cancel that: ripieno runs cancel \1\n", over)
+    assert "Its calls wait again." in user.call("runs", "cancel", name).stderr
+    assert "Nothing runs: it waits for a person." in user.call("runs", "cancel", "note").stderr
+    empty = user.call("runs", "cancel", "")
+    assert (empty.returncode, "RUN is empty." in empty.stderr) == (2, True)
+
+
 def test_runs_that_were_not_submitted_are_none(user: User) -> None:
     listed = user.call("runs", "list")
     assert (listed.returncode, listed.stdout) == (0, "No run was submitted.\n")

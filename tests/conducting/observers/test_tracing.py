@@ -8,7 +8,7 @@ import logging
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Event, TurnBegan, TurnEnded
 from ripieno.conducting import conduct
 from ripieno.conducting.observers import conventions
-from ripieno.conducting.observers.logs import JsonFormatter, log_runs
+from ripieno.conducting.observers.logs import FIELDS, JsonFormatter, log_runs
 from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.exceptions import ExecutionFault, ProviderUnreachable
 from ripieno.execution import Execution
@@ -308,6 +308,20 @@ def lines() -> Iterator[io.StringIO]:
     yield stream
     logger.removeHandler(handler)
     logger.setLevel(logging.NOTSET)
+
+
+def test_lines_have_the_fields_of_their_run_whoever_reports_its_events(lines: io.StringIO) -> None:
+    takes: list[Callable[[Event], None]] = []
+    for run in ("one", "two"):
+        context = contextvars.copy_context()
+        context.run(FIELDS.set, {"run": run})
+        takes.append(context.run(log_runs, run, "model"))
+    # In the task of the last one, as where records of both are written together.
+    for take in takes:
+        context.run(take, TurnEnded(finish="stop"))
+    told = [json.loads(line) for line in lines.getvalue().splitlines()]
+    assert [(one["run"], one["conversation"]) for one in told] == [("one", "one"), ("two", "two")] * 2
+    assert context[FIELDS] == {"run": "two"}
 
 
 async def test_a_run_as_json_lines(lines: io.StringIO) -> None:

@@ -82,8 +82,7 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
     except NameAbsence:
         if keeper.journal is None:
             raise
-    with explaining_queued(keeper.journal, own_place(), beginning, None):
-        return FoundConversation.of_journal(keeper.journal, keeper.journal.find(beginning))
+    return FoundConversation.of_journal(keeper.journal, keeper.journal.find(beginning))
 
 
 def find_or_latest(
@@ -95,7 +94,12 @@ def find_or_latest(
     ``ended``, the latest at all that no gateway client requested. Errors: ``NameAbsence``; ``InputError`` if several
     match, or none.
     """
-    return find(keeper, beginning) if beginning else _latest(keeper, workspace, ended=ended)
+    if not beginning:
+        return _latest(keeper, workspace, ended=ended)
+    if keeper.journal is None:
+        return find(keeper, beginning)
+    with explaining_queued(keeper.journal, own_place(), beginning, None):
+        return find(keeper, beginning)
 
 
 def only_waiting(waiting: Sequence[Paused], workspace: pathlib.Path, command: Callable[[Paused], str]) -> Paused | None:

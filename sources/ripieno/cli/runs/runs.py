@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ripieno.assembly.continuations import cancel_submission
-from ripieno.assembly.submission_states import list_submissions
+from ripieno.assembly.submission_states import find_following, list_submissions
 from ripieno.assembly.submission_workers import Conductor, conductors_of
 from ripieno.canisters.display import SHORT, brief, short
 from ripieno.cli.common.main import run_async, say
@@ -130,6 +130,9 @@ def cancel(run: str) -> None:
     Example:
       ripieno runs cancel 3f9a
     """
+    if not run:
+        # A script whose variable is empty would cancel the latest.
+        raise click.UsageError("RUN is empty. To list the runs: ripieno runs list")
     with open_queue() as (dispatcher, journal):
         found = find(dispatcher, journal, run)
         if found.state == "waiting":
@@ -140,6 +143,10 @@ def cancel(run: str) -> None:
             return
         if found.over:
             say(f"It has ended already: {found.state}.")
+            following = find_following(dispatcher, found)
+            if following is not None and not following.over:
+                name = shlex.quote(short(following.submission.identifier))
+                say(f"The run {name} continues its conversation. To cancel that: ripieno runs cancel {name}")
             return
         reopened = cancel_submission(dispatcher, journal, found.submission.identifier)
     say(f"Cancelled: {found.submission.identifier}")

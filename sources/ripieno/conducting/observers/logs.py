@@ -79,6 +79,8 @@ def log_runs(
 class _Log:
     def __init__(self, conversation: str, model: str, gives_back: Callable[[], bool]) -> None:
         self._gives_back = gives_back
+        #: A result may be reported from the task of another run, whose record was written with this one's.
+        self._surrounding = FIELDS.get()
         self._fields: dict[str, Any] = {"conversation": conversation, "model": model, "turn": 0}
         self._began = time.monotonic()
         self._say(logging.INFO, "A run begins with %s.", model)
@@ -126,7 +128,11 @@ class _Log:
 
     def _say(self, level: int, message: str, *values: object, **fields: Any) -> None:
         if _logger.isEnabledFor(level):
-            _logger.log(level, message, *values, extra={**self._fields, **fields})
+            token = FIELDS.set(self._surrounding)
+            try:
+                _logger.log(level, message, *values, extra={**self._fields, **fields})
+            finally:
+                FIELDS.reset(token)
 
 
 def _call(tool: str, identifier: str) -> dict[str, Any]:

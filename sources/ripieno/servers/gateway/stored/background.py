@@ -5,6 +5,7 @@ All who read them, here or in another process, read the same rows. What a worker
 
 import asyncio
 import contextlib
+import contextvars
 import dataclasses
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -265,7 +266,9 @@ class BackgroundRuns:
     def keep(self) -> None:
         """Renews what this process holds, and deletes what has expired, from now on."""
         if self._keeping is None and not self._ended:
-            self._keeping = asyncio.create_task(self._keep(), name="ripieno store")
+            # Its log is not that of the request, or of the run, that happens to be the first.
+            nobody = contextvars.Context()
+            self._keeping = asyncio.create_task(self._keep(), name="ripieno store", context=nobody)
 
     async def _keep(self) -> None:
         library, since = self._library, _SWEPT
