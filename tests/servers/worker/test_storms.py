@@ -77,6 +77,9 @@ class Storm:
                 until, left = time.monotonic() + HANG, still
             assert time.monotonic() < until, [self.dispatcher.find(f"submission of {one}") for one in left]
             time.sleep(0.05)
+        ended = [self.dispatcher.find(f"submission of {one}") for one in self.names]
+        failed = {one.submission.conversation: one.reason for one in ended if one.finish != "stop"}
+        assert failed == {}
         unknown = sum(check(self.site, self.journal, name) for name in self.names)
         words = collections.Counter(self.site.words())
         assert all(times == 1 for times in words.values()), [one for one in words if words[one] > 1]
