@@ -19,6 +19,8 @@ class Way:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._cut = threading.Event()
         self._open: list[socket.socket] = []
+        #: How many connections it has ended at once. It is counted before they end.
+        self.refused = 0
         self.port: int = self._listener.getsockname()[1]
         self.address = parts._replace(netloc=f"postgres@127.0.0.1:{self.port}", query="").geturl()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -42,6 +44,7 @@ class Way:
             while True:
                 client, _ = self._listener.accept()
                 if self._cut.is_set():
+                    self.refused += 1
                     client.close()
                     continue
                 server = socket.socket(socket.AF_UNIX)

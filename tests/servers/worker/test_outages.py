@@ -16,7 +16,7 @@ from ripieno.ensembles import Context
 from ripieno.servers.worker.stretches import Stretches
 from ripieno.storage.databases import claims
 from ripieno.storage.dispatch.contract import Dispatched, Ending
-from ripieno.storage.journal import Journal, journal
+from ripieno.storage.journal import Journal, outage
 from ripieno.testing import call, model_of, turn
 from tests.support.interruptions import Way, way_to
 from tests.support.postgresql import address_of_schema, address_with_queue, server_of
@@ -28,7 +28,7 @@ HANG = 120
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "PATIENCE", 0.1)
+    monkeypatch.setattr(outage, "PATIENCE", 0.1)
 
 
 @pytest.fixture

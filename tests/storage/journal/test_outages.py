@@ -13,7 +13,7 @@ from ripieno.conducting import conduct
 from ripieno.ensembles import Context
 from ripieno.execution import Execution
 from ripieno.storage.databases.contract import Disconnected
-from ripieno.storage.journal import Journal, journal
+from ripieno.storage.journal import Journal, outage
 from ripieno.storage.records import Record, Stage
 from tests.support.interruptions import way_to
 from tests.support.postgresql import address_of_schema, server_of
@@ -24,7 +24,7 @@ RESULTS = ("finished", "refused", "discarded")
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "PATIENCE", 0.1)
+    monkeypatch.setattr(outage, "PATIENCE", 0.1)
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.history_checks import described
 from ripieno.servers.gateway.stored.library import database_of
 from ripieno.servers.gateway.stored.requests import Waiting
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.values import Value
 
 _logger = logging.getLogger(__name__)
@@ -222,6 +223,9 @@ def _usable() -> Generator[None, None, None]:
         raise Conflict(
             "Another request or the operator of this server continues the conversation now. Try again later."
         ) from error
+    except Disconnected:
+        # Clients may try again, and are answered so.
+        raise
     except InputError as error:
         _logger.error("The waiting conversation cannot be saved.", exc_info=error)
         raise RipienoError("The waiting conversation cannot be saved. The log of the server has the reason.") from error

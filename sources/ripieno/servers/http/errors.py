@@ -22,6 +22,7 @@ from ripieno.exceptions import (
 from ripieno.jsonvalues import is_table
 from ripieno.models.protocol import Refusal
 from ripieno.servers.http.limits import Refused
+from ripieno.storage.databases.contract import Disconnected
 
 _logger = logging.getLogger(__name__)
 
@@ -33,6 +34,8 @@ _SHOWN = 300
 #: Addresses of endpoints, and the details of a failed connection, which have hosts and ports: for the log only.
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>()]*[^\s'\"<>().,:;]")
 _DETAILS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+#: Seconds after which a client may try again what needs the database.
+_RETRY = 5.0
 _FAILED = "The log of the server has the reason."
 #: Messages about too long conversations. Clients compact a conversation after the code for them.
 _TOO_LONG = ("context_length_exceeded", "context length", "context window", "maximum context", "prompt is too long")
@@ -48,14 +51,23 @@ def refusal_of(error: Exception) -> Refusal:
         case NameAbsence(kind="model"):
             return Refusal(status=404, message=str(error), code="model_not_found", parameter="model")
         case InputError():
-            parameter = error.parameter if isinstance(error, RequestInvalidity) else None
-            status, code = (409, "conflict") if isinstance(error, Conflict) else (400, getattr(error, "code", None))
-            return Refusal(status=status, message=str(error), code=code, parameter=parameter)
+            return _of_input(error)
         case TimeoutError():
             message = "The answer exceeded the time limit of this server."
             return Refusal(status=504, message=message, code="timeout")
         case _:
             return _of_ourselves(error)
+
+
+def _of_input(error: InputError) -> Refusal:
+    if isinstance(error, Disconnected):
+        # The address in its message is for the log only.
+        _logger.error("%s", error)
+        message = f"The database of this server cannot be reached now. {_FAILED}"
+        return Refusal(status=503, message=message, code="database_unreachable", seconds=_RETRY)
+    parameter = error.parameter if isinstance(error, RequestInvalidity) else None
+    status, code = (409, "conflict") if isinstance(error, Conflict) else (400, getattr(error, "code", None))
+    return Refusal(status=status, message=str(error), code=code, parameter=parameter)
 
 
 def _of_ourselves(error: Exception) -> Refusal:

@@ -5,13 +5,10 @@ import dataclasses
 import itertools
 import pathlib
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 from ripieno.canisters import Conversation
-from ripieno.exceptions import InputError
-from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence, RowConflict
+from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal.ends import find_beginning, usage_of
 from ripieno.storage.journal.fingerprints import fingerprints
@@ -30,6 +27,7 @@ from ripieno.storage.journal.lines import (
     says,
     written,
 )
+from ripieno.storage.journal.outage import Outage
 from ripieno.storage.journal.pages import Page, read_page
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
@@ -46,12 +44,9 @@ _BATCH = 256
 _SUMMARIES = 100
 #: Conversations whose ends are remembered, so that a line is written without reading.
 _REMEMBERED = 1024
-#: Seconds for which a server that went away is tried again.
-PATIENCE = 30.0
 
 _Chain = tuple[str, str]
 _End = tuple[int, str]
-_Result = TypeVar("_Result")
 
 
 class Journal:
@@ -77,6 +72,7 @@ class Journal:
         #: The ends of the conversations that were written last. Another program may have gone on.
         self._ends: collections.OrderedDict[_Chain, _End] = collections.OrderedDict()
         self._uncertain = UncertainLines()
+        self._outage = Outage()
         try:
             with self.database.using("opened"):
                 pass
@@ -318,7 +314,7 @@ class Journal:
                 self._remember(lines)
             return sum(count for _, count in counts)
 
-        bodies = self._retried(write)
+        bodies = self._outage.retried(self.name, write)
         self.database.clean()
         return bodies
 
@@ -350,7 +346,7 @@ class Journal:
                 self._remember(tried)
 
         try:
-            self._retried(write)
+            self._outage.retried(self.name, write)
         except Disconnected:
             self._uncertain.add(tried)
             raise
@@ -361,21 +357,6 @@ class Journal:
         self._ends.update({(one.conversation, one.owner): (one.place, one.digest) for one in lines})
         while len(self._ends) > _REMEMBERED:
             self._ends.popitem(last=False)
-
-    def _retried(self, write: Callable[[], _Result]) -> _Result:
-        """Writes again where another program was first, and for some time where the server went away."""
-        until, pause = time.monotonic() + PATIENCE, 0.05
-        while True:
-            try:
-                return write()
-            except (RowConflict, Disconnected) as error:
-                if time.monotonic() > until:
-                    if isinstance(error, RowConflict):
-                        raise InputError(f"The journal {self.name} cannot be written: {error}.") from error
-                    raise
-                if isinstance(error, Disconnected):
-                    time.sleep(pause)
-                    pause = min(2 * pause, 1.0)
 
     def _placed(self, connection: Connection, drafts: Sequence[Line]) -> list[Line]:
         """The drafts as lines at the ends of their conversations."""
