@@ -72,6 +72,7 @@ def test_of_a_conversation_that_a_worker_conducts_its_deletion_names_the_run(use
     refusal = "Another process conducts the conversation conversation-1. Wait until it ends."
     assert (plain.returncode, refusal in plain.stderr, "runs cancel" in plain.stderr) == (2, True, False)
     assert refused.returncode == exit_codes.INPUT
-    assert f"{refusal} It is the run run-1. To end it: ripieno runs cancel run-1\n" in refused.stderr
+    commands = "To watch it: ripieno runs watch run-1    (to end it: ripieno runs cancel run-1)"
+    assert f"{refusal} It is the run run-1. {commands}\n" in refused.stderr
     assert call("runs", "cancel", "run-1").code == exit_codes.GOOD
     assert call("journal", "delete", "conversation-1", "--yes").code == exit_codes.GOOD

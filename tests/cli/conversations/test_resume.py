@@ -152,7 +152,9 @@ def test_a_call_that_is_asked_about_elsewhere_is_answered_there(user: User, call
         screen.type("y\n")
         assert screen.end() == 0
     # Now it waits nowhere.
-    assert "no paused conversation" in call("approvals", "approve", identifier).err
+    late = call("approvals", "approve", identifier)
+    assert f"{identifier[:8]}" in late.err
+    assert "does not wait for an answer now. To see it: ripieno journal show " in late.err
 
 
 BOTH = WRITES.replace(

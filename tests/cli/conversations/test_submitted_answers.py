@@ -1,26 +1,37 @@
 """Answers to calls of runs that workers conduct, while no worker has continued them."""
 
+import asyncio
+import contextlib
 import json
 import pathlib
 import re
+import sqlite3
 from collections.abc import Iterator
 
+import click
 import pytest
 
-from ripieno.approvals import Edit
+from ripieno.approvals import Approve, Deny, Edit
+from ripieno.assembly.submissions import NAME as QUEUE
+from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.cli.common import exit_codes
+from ripieno.cli.conversations.answers import answer_calls, report
 from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.exceptions import Conflict, InputError
+from ripieno.storage.dispatch.contract import Submission
 from ripieno.storage.dispatch.leases import WorkerLeases
 from ripieno.storage.journal import NAME, Journal
 from ripieno.storage.records import Record
 from tests.support.command_line import User
 from tests.support.postgresql import address_with_queue
 from tests.support.users import Call
-from tests.support.workers import Site, submission
+from tests.support.workers import Site, WorkerProcess, submission
 
 HOST = "a-host"
+#: Seconds after which a test counts as hung.
+HANG = 60
 BINDING = dict.fromkeys(("conversation", "invocation", "tool", "definition", "arguments", "rules"), "")
 
 
@@ -208,3 +219,120 @@ def test_a_run_that_ended_without_beginning_is_listed_with_the_next_command(
     assert re.fullmatch(rf"Not continued: convers\w+\. The run {run[:8]} has ended \(cancelled\)", ended)
     assert re.fullmatch(r"To answer again: ripieno approvals approve convers\w+    \(or: deny\)", again)
     assert states(call) == ["approved"], "a list changes nothing"
+
+
+def test_an_answer_that_another_terminal_has_submitted_is_no_error(
+    site: Site, journal: Journal, call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def end_of(one: Submission) -> str:
+        async with asyncio.timeout(HANG):
+            return (await SubmittedRun(one, dispatcher, journal).ended()).state
+
+    store, worker = PausedStore(journal.database), WorkerProcess(site, approved=False)
+    with contextlib.ExitStack() as ending:
+        ending.callback(worker.end)
+        worker.wait_until_ready()
+        dispatcher = ending.enter_context(site.dispatcher())
+        dispatcher.submit(first := submission("conversation", HOST, model="house/ask"))
+        assert asyncio.run(end_of(first)) == "waiting"
+        # One terminal has answered, and has not submitted the run yet. The other one does, and its worker ends it.
+        (asked,) = store.all()
+        answered = store.answer("conversation", {one.invocation: Approve() for one in asked.unanswered})
+        assert call("approvals", "approve", "conv").code == exit_codes.GOOD
+        assert answered.next_submission is not None
+        assert asyncio.run(end_of(answered.next_submission)) == "ended"
+    name, (waiting,) = answered.next_submission.identifier[:8], answered.conversation.waiting
+    with click.Context(click.Command("approve")):
+        report(journal, answered, "Approved", [waiting])
+    assert capsys.readouterr().out == (
+        f"Approved: mine.append ({waiting.invocation})\n"
+        f"A worker has continued it already. To see it: ripieno runs watch {name}\n"
+    )
+    watched = call("runs", "watch", name)
+    assert (watched.code, watched.out) == (exit_codes.GOOD, "Done.\n"), watched.err
+    assert len(site.words()) == 1
+    assert "Done." in call("journal", "show", "conversation").out
+
+
+def test_the_same_answer_of_two_terminals_at_once_is_one_answer(
+    journal: Journal, call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pause(journal, a="approval", b="caller")
+    (seen,) = PausedStore(journal.database).all()
+    assert call("approvals", "approve", "conv").code == exit_codes.GOOD
+    with click.Context(click.Command("approve")), pytest.raises(Conflict, match=r"'a' .* answered already: approved"):
+        answer_calls(journal, seen, (), Approve())
+    assert call("approvals", "result", "conv", "b", "Done.").code == exit_codes.GOOD
+    (run,) = (name[:8] for name in queued(call))
+    with click.Context(click.Command("approve")):
+        answer_calls(journal, seen, ("a",), Approve())
+        assert capsys.readouterr().out == f"A worker continues it. To watch it: ripieno runs watch {run}\n"
+        with pytest.raises(Conflict, match=f"The run {run} continues it."):
+            answer_calls(journal, seen, ("a",), Deny("No."))
+
+
+def test_where_the_conversation_has_ended_since_a_cancelled_run_names_the_journal(
+    site: Site, journal: Journal, call: Call
+) -> None:
+    pause(journal, a="approval")
+    call("approvals", "approve", "conv")
+    (run,) = queued(call)
+    with site.dispatcher() as dispatcher:
+        dispatcher.cancel(run)
+    records = [
+        Record(stage="began", conversation="conversation", turn=0, details={"submitted": run}),
+        Record(stage="ended", conversation="conversation", turn=1, details={"finish": "stop"}),
+    ]
+    journal.record(records)
+    refused = call("approvals", "approve", "conv")
+    ended = f"The run {run[:8]}, which continued it, has ended (cancelled)."
+    assert f"{ended} To see it: ripieno journal show conversation\n" in refused.err
+    assert (refused.code, call("journal", "show", "conversation").code) == (exit_codes.INPUT, exit_codes.GOOD)
+
+
+def test_of_a_conversation_that_a_worker_conducts_its_run_is_named(user: User, call: Call) -> None:
+    with Journal(user.state / NAME) as journal:
+        pause(journal, a="approval")
+        call("approvals", "approve", "conv")
+        (run,) = (name[:8] for name in queued(call))
+        with contextlib.closing(sqlite3.connect(user.state / QUEUE)) as queue, queue:
+            # As the engine writes it for the worker that takes it.
+            queue.execute("UPDATE workflow_status SET status = 'PENDING', executor_id = 'worker-1'")
+        store = PausedStore(journal.database)
+        (paused,) = store.all()
+        (invocation,) = paused.conversation.open
+        began = Record(stage="began", conversation="conversation", turn=0)
+        journal.record([began, Record(stage="started", conversation="conversation", turn=0, invocation=invocation)])
+        watch = f"To watch it: ripieno runs watch {run}"
+        for words in (("list",), ("show", "conv")):
+            said = call("approvals", *words).out
+            assert said.endswith(f"Begun in conversation: a. The run {run} continues it. {watch}\n")
+        named = f"It is the run {run}. {watch}    (to end it: ripieno runs cancel {run})\n"
+        conducted = "Another process conducts the conversation conversation."
+        with store.claimed("conversation"):
+            assert f"{conducted} Wait until it ends. {named}" in call("resume", "conv").err
+            # It conducts a further message, and has not declined what waits yet.
+            pause(journal, b="approval")
+            for command in ("approve", "deny"):
+                assert f"{conducted} Wait until it ends. {named}" in call("approvals", command, "conv").err
+            store.forget("conversation")
+            assert f"{conducted} {named}" in call("approvals", "approve", "conv").err
+
+
+def test_of_a_conversation_that_does_not_wait_it_is_said_where_it_is(site: Site, journal: Journal, call: Call) -> None:
+    journal.record([Record(stage="began", conversation="conversation", turn=0)])
+    pause(journal, a="approval")
+    store = PausedStore(journal.database)
+    (seen,) = store.all()
+    store.forget("conversation")
+    with click.Context(click.Command("deny")), pytest.raises(InputError, match="does not wait for an answer now"):
+        answer_calls(journal, seen, (), Deny("No."))
+    for command in ("approve", "deny", "show", "revoke"):
+        late = call("approvals", command, "conv")
+        assert (late.code, late.out) == (exit_codes.INPUT, "")
+        advice = "To see it: ripieno journal show conversation"
+        assert f"The conversation conversation does not wait for an answer now. {advice}\n" in late.err
+    with site.dispatcher() as dispatcher:
+        dispatcher.submit(submission("later", HOST))
+    assert "Nothing of later is recorded yet" in call("approvals", "approve", "later").err
+    assert "There is no paused conversation named 'other'" in call("approvals", "approve", "other").err

@@ -1,12 +1,13 @@
 """Answers to calls that wait, as ``ripieno approvals`` gives them, and what follows from them."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 
 import click
 
 from ripieno.approvals import Approve, Deny
 from ripieno.assembly.continuations import has_begun, reopen_lost
+from ripieno.assembly.submission_states import find_submission
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.conversation import Waiting
@@ -14,11 +15,13 @@ from ripieno.canisters.display import brief, clean, short
 from ripieno.cli.common.main import say
 from ripieno.cli.common.workers import report_lacking_worker
 from ripieno.cli.conversations.allowed import also_allowed, say_allowed
+from ripieno.cli.conversations.cassettes import ANSWERED
 from ripieno.cli.conversations.persistence import result_command, resume_command
 from ripieno.cli.conversations.waiting_calls import begun_of
+from ripieno.cli.journal.queued import explaining_absent, explaining_conducted, name_of_run
 from ripieno.cli.journal.selection import own_place
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.exceptions import InputError, NameAbsence
+from ripieno.exceptions import Conflict, InputError, NameAbsence
 from ripieno.storage.dispatch.contract import Dispatched, Submission
 from ripieno.storage.journal import Journal
 
@@ -33,9 +36,7 @@ def answer_calls(journal: Journal, paused: Paused, calls: Sequence[str], answer:
     unanswered = (*paused.unanswered, *(paused.lacking if denies else ()))
     open_ones = [one for one in unanswered if one.invocation not in begun]
     if paused.next_submission is not None:
-        # The command that gave the last answer may have ended before it submitted this. Twice, it runs once.
-        _check_repeated(paused, calls, "denied" if denies else "approved")
-        report(journal, paused, "", ())
+        _repeat(journal, paused, calls, answer)
         return
     wanted = [one for call in calls for one in choose(paused, call, open_ones)] or open_ones
     if not wanted and paused.lacking:
@@ -46,15 +47,35 @@ def answer_calls(journal: Journal, paused: Paused, calls: Sequence[str], answer:
         raise InputError(f"No call of {paused.identifier} waits for an answer. {next_step(paused)}")
     also = also_allowed(paused, wanted, answer) if isinstance(answer, Approve) and answer.always else ()
     changed = paused
-    if answered := {one.invocation: answer for one in wanted if one.why == "approval"}:
-        answered |= {one.invocation: Approve() for one in also}
-        changed = store.answer(paused.identifier, answered, owner=paused.owner)
-    if isinstance(answer, Deny) and (declined := [one for one in wanted if one.why == "caller"]):
-        results = [_denied(paused, one, answer.advice) for one in declined]
-        changed = store.give(paused.identifier, results, owner=paused.owner)
+    try:
+        with explaining_change(journal, paused):
+            if answered := {one.invocation: answer for one in wanted if one.why == "approval"}:
+                answered |= {one.invocation: Approve() for one in also}
+                changed = store.answer(paused.identifier, answered, owner=paused.owner)
+            if isinstance(answer, Deny) and (declined := [one for one in wanted if one.why == "caller"]):
+                results = [_denied(paused, one, answer.advice) for one in declined]
+                changed = store.give(paused.identifier, results, owner=paused.owner)
+    except Conflict:
+        # Another program may have given the last answer since this one looked.
+        current = store.load(paused.identifier, owner=paused.owner)
+        if current is None or current.next_submission is None:
+            raise
+        _repeat(journal, current, calls, answer)
+        return
     if isinstance(answer, Approve) and answer.always:
         say_allowed(wanted, answer)
     report(journal, changed, "Denied" if denies else "Approved", [*wanted, *also])
+
+
+@contextlib.contextmanager
+def explaining_change(journal: Journal, paused: Paused) -> Generator[None, None, None]:
+    """Says why a conversation cannot be changed that another program conducts now, or has continued.
+
+    Errors: ``InputError``, with the next command.
+    """
+    place, name, owner = own_place(), paused.identifier, paused.owner
+    with explaining_absent(journal, place, name, owner), explaining_conducted(journal, place, name, owner):
+        yield
 
 
 def _reopened(journal: Journal, paused: Paused, following: Submission, *, is_safe: bool) -> Paused:
@@ -71,6 +92,13 @@ def _reopened(journal: Journal, paused: Paused, following: Submission, *, is_saf
         raise InputError(f"{text} To see them: ripieno approvals show {paused.short}")
     say(text)
     return reopened
+
+
+def _repeat(journal: Journal, paused: Paused, calls: Sequence[str], answer: Approve | Deny) -> None:
+    """Reports what continues a conversation of which each call has its answer. Errors: ``Conflict`` for another one."""
+    _check_repeated(paused, calls, "denied" if isinstance(answer, Deny) else "approved")
+    # The command that gave the last answer may have ended before it submitted this. Twice, it runs once.
+    report(journal, paused, "", ())
 
 
 def _check_repeated(paused: Paused, calls: Sequence[str], word: str) -> None:
@@ -109,15 +137,42 @@ def report(journal: Journal, paused: Paused, done: str, answered: Sequence[Waiti
     if (submission := paused.next_submission) is not None:
         with contextlib.closing(dispatcher_beside(own_place())) as dispatcher:
             new = dispatcher.submit(submission)
-            if not new and (found := dispatcher.find(submission.identifier)).over:
-                raise InputError(
-                    f"The run {short(submission.identifier)}, which continued it, has ended ({found.state}). "
-                    f"{next_step(paused)}"
-                )
+            found = None if new else find_submission(dispatcher, journal.database, submission.identifier)
+        if found is not None and found.over:
+            _report_over(journal, paused, found)
+            return
         click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {short(submission.identifier)}"))
         report_lacking_worker(submission, journal.database)
         return
     click.echo(clean(next_step(paused)))
+
+
+def _report_over(journal: Journal, paused: Paused, found: Dispatched) -> None:
+    """Reports that the run of these answers has ended: another program gave them, too, and submitted it first.
+
+    Errors: ``InputError`` if it failed or was cancelled, with the command for what has become of the conversation.
+    """
+    name = short(found.submission.identifier)
+    if found.state not in ("failed", "cancelled"):
+        who = "A worker" if has_begun(journal, found.submission) else "Another program"
+        click.echo(clean(f"{who} has continued it already. To see it: ripieno runs watch {name}"))
+        return
+    advice = next_step(paused)
+    with contextlib.suppress(NameAbsence):
+        if journal.find(paused.identifier, owner=paused.owner).finish in ANSWERED:
+            advice = f"To see it: ripieno journal show {paused.short}"
+    raise InputError(f"The run {name}, which continued it, has ended ({found.state}). {advice}")
+
+
+def say_begun(journal: Journal, paused: Paused, begun: Mapping[str, str]) -> None:
+    """Says how a conversation goes on whose calls have begun."""
+    if not begun:
+        return
+    if run := name_of_run(journal, own_place(), paused.identifier, paused.owner, "running", "queued"):
+        goes_on = f"The run {run} continues it. To watch it: ripieno runs watch {run}"
+    else:
+        goes_on = f"The program that went on with it was ended, or it runs now. {next_step(paused)}"
+    click.echo(clean(f"Begun in {paused.short}: {', '.join(begun)}. {goes_on}"))
 
 
 def say_ended(journal: Journal, waiting: Iterable[Paused]) -> None:

@@ -1,10 +1,8 @@
 """``ripieno approvals``: lists calls that wait for a person, and answers them from another process."""
 
-import contextlib
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 
 import click
 
@@ -17,7 +15,14 @@ from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import abbreviated, print_json, print_table
 from ripieno.cli.conversations.allowed import allowed
-from ripieno.cli.conversations.answers import answer_calls, choose, next_step, report, say_ended
+from ripieno.cli.conversations.answers import (
+    answer_calls,
+    choose,
+    explaining_change,
+    report,
+    say_begun,
+    say_ended,
+)
 from ripieno.cli.conversations.persistence import first_words, is_elsewhere
 from ripieno.cli.conversations.selection import command_lines, only_waiting
 from ripieno.cli.conversations.waiting_calls import (
@@ -29,9 +34,10 @@ from ripieno.cli.conversations.waiting_calls import (
     state_of,
     waiting_mapping,
 )
-from ripieno.cli.journal.selection import has_journal, open_journal, own_place
+from ripieno.cli.journal.queued import explaining_absent
+from ripieno.cli.journal.selection import own_place
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.exceptions import Conflict, InputError, NameAbsence
+from ripieno.exceptions import InputError
 from ripieno.storage.journal import Journal
 
 #: Conversations of other folders that a message lists.
@@ -101,13 +107,13 @@ def list_(output: Format) -> None:
     some = [*(["OWNER"] if owners else []), *(["FOLDER"] if folders else [])]
     print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *some, "BEGINS WITH"], rows)
     for paused in waiting:
-        _say_begun(paused, begun[paused.owner, paused.identifier])
+        say_begun(journal, paused, begun[paused.owner, paused.identifier])
     say_ended(journal, [one for one in waiting if not begun[one.owner, one.identifier]])
 
 
 def _paused(context: click.Context) -> list[str]:
     with context.scope():
-        return [one.identifier for one in _store().all()]
+        return [one.identifier for one in PausedStore(_journal().database).all()]
 
 
 _PAUSED = completion(_paused)
@@ -129,7 +135,7 @@ def show(conversation: str, call: str, output: Format) -> None:
       ripieno approvals show 3f9a call_2
     """
     journal = _journal()
-    paused = _find(PausedStore(journal.database), conversation, call)
+    paused = _find(journal, conversation, call)
     begun = begun_of(journal, paused)
     chosen = choose(paused, call, paused.conversation.waiting)
     if output == "json":
@@ -148,7 +154,7 @@ def show(conversation: str, call: str, output: Format) -> None:
         click.echo(call_line(paused, one) if presentation is None else presentation.whole(width))
     if changes:
         click.echo(f"Changes are shown as they were at {since(paused)} UTC.")
-    _say_begun(paused, begun)
+    say_begun(journal, paused, begun)
     say_ended(journal, () if begun else (paused,))
 
 
@@ -175,7 +181,7 @@ def approve(conversation: str, calls: tuple[str, ...], *, always: bool, exact: b
         raise InputError("--exact goes with --always.")
     given = [name for name, one in (("--always", always), ("--exact", exact)) if one]
     journal = _journal()
-    paused = _find(PausedStore(journal.database), conversation, *calls, *given)
+    paused = _find(journal, conversation, *calls, *given)
     answer_calls(journal, paused, calls, Approve(always=always, exact=exact))
 
 
@@ -194,7 +200,7 @@ def deny(conversation: str, calls: tuple[str, ...], advice: str) -> None:
     """
     reason = f"The user denied this call. Advice: {advice}" if advice else "The user denied this call."
     journal = _journal()
-    paused = _find(PausedStore(journal.database), conversation, *calls, *(("--advice", advice) if advice else ()))
+    paused = _find(journal, conversation, *calls, *(("--advice", advice) if advice else ()))
     answer_calls(journal, paused, calls, Deny(reason))
 
 
@@ -214,13 +220,14 @@ def revoke(conversation: str, calls: tuple[str, ...]) -> None:
       ripieno approvals revoke 3f9a
       ripieno approvals revoke 3f9a call_2
     """
-    store = _store()
-    paused = _find(store, conversation, *calls)
+    journal = _journal()
+    paused = _find(journal, conversation, *calls)
     given = [name for name, one in paused.answers.items() if isinstance(one.answer, Approve)]
     if not given and not calls:
         raise InputError(f"No call of {paused.identifier} is approved. See: ripieno approvals show {paused.short}")
     wanted = dict.fromkeys(calls or given)
-    store.revoke(paused.identifier, wanted, owner=paused.owner)
+    with explaining_change(journal, paused):
+        PausedStore(journal.database).revoke(paused.identifier, wanted, owner=paused.owner)
     tools = {one.invocation: one.tool for one in paused.conversation.waiting}
     for name in wanted:
         click.echo(f"Taken back: {clean(tools.get(name, name))} ({clean(name)})")
@@ -243,24 +250,16 @@ def result(conversation: str, call: str, text: str) -> None:
       cat page.html | ripieno approvals result 3f9a call_1 -
     """
     journal = _journal()
-    store = PausedStore(journal.database)
-    paused = _find(store, conversation, call, "TEXT")
+    paused = _find(journal, conversation, call, "TEXT")
     if any(one.invocation == call for one in paused.unanswered):
         advice = f"ripieno approvals approve {paused.short}"
         raise InputError(f"The call {call!r} runs here, once it is approved. To approve it: {advice}")
     (waiting,) = choose(paused, call, paused.lacking)
     content = TextualContent(text=sys.stdin.read() if text == "-" else text)
     given = ResultCanister(invocation_id=waiting.invocation, content=(content,))
-    changed = store.give(paused.identifier, [given], owner=paused.owner)
+    with explaining_change(journal, paused):
+        changed = PausedStore(journal.database).give(paused.identifier, [given], owner=paused.owner)
     report(journal, changed, "Result given", [waiting])
-
-
-def _say_begun(paused: Paused, begun: Mapping[str, str]) -> None:
-    """Says how a conversation goes on whose calls have begun."""
-    if begun:
-        names = ", ".join(begun)
-        why = "The program that went on with it was ended, or it runs now."
-        click.echo(clean(f"Begun in {paused.short}: {names}. {why} {next_step(paused)}"))
 
 
 def _journal() -> Journal:
@@ -268,23 +267,16 @@ def _journal() -> Journal:
     return click.get_current_context().with_resource(Journal(own_place()))
 
 
-def _store() -> PausedStore:
-    """The paused conversations. The end of the command closes them."""
-    return PausedStore(_journal().database)
-
-
-def _find(store: PausedStore, beginning: str, *further: str) -> Paused:
+def _find(journal: Journal, beginning: str, *further: str) -> Paused:
     """The conversation with this beginning, or else the only one of this folder that waits.
 
     ``further`` are further arguments of this command. Errors: ``NameAbsence``; ``InputError``, with the command for
     each conversation that may be meant.
     """
+    store = PausedStore(journal.database)
     if beginning:
-        try:
+        with explaining_absent(journal, own_place(), beginning, None):
             return store.find(beginning)
-        except NameAbsence:
-            _check_idle(store, beginning)
-            raise
     context = click.get_current_context()
     settings = context.ensure_object(Settings)
 
@@ -300,19 +292,3 @@ def _find(store: PausedStore, beginning: str, *further: str) -> Paused:
     more = f"\n  and {len(waiting) - _LISTED} more: ripieno approvals list" if len(waiting) > _LISTED else ""
     elsewhere = f" In other folders:{others}{more}" if others else ""
     raise InputError(f"No conversation of {workspace.resolve()} waits for an answer.{elsewhere}")
-
-
-def _check_idle(store: PausedStore, beginning: str) -> None:
-    """Errors: ``Conflict`` if another process conducts the conversation with this beginning, and may ask there."""
-    if not has_journal(None):
-        return
-    with contextlib.suppress(NameAbsence), open_journal(None) as journal:
-        summary = journal.find(beginning)
-        try:
-            with store.claimed(summary.identifier, owner=summary.owner):
-                return
-        except Conflict:
-            raise Conflict(
-                f"Another process conducts the conversation {summary.identifier}. If it asks about a call, answer "
-                "there."
-            ) from None

@@ -8,12 +8,13 @@ from collections.abc import Generator, Mapping, Sequence
 
 from ripieno.approvals import Given
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.assembly.journal import open_database, open_journal
+from ripieno.assembly.journal import open_database, open_journal, place_of_journal
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.display import brief, short
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
+from ripieno.cli.journal.queued import explaining_conducted
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import with_results
 from ripieno.storage.journal import Journal
@@ -25,6 +26,7 @@ class Keeper:
     def __init__(self, loaded: LoadedConfiguration, settings: Settings, *, journal: Journal | None) -> None:
         self.journal = journal
         self.store = PausedStore(open_database(loaded, os.environ) if journal is None else journal.database)
+        self._loaded = loaded
         self._workspace = str(loaded.workspace)
         #: The options that select the configuration, for commands about the same.
         self.options = settings.selection
@@ -42,9 +44,18 @@ class Keeper:
         # Of a deleted conversation, too: the owner is no part of what is deleted.
         return next((line.owner for line in self.journal.lines(identifier, stage="began", limit=1)), "")
 
-    def claimed(self, identifier: str) -> contextlib.AbstractContextManager[None]:
-        """Locks a conversation against other processes. Errors on entering: ``Conflict``."""
-        return self.store.claimed(identifier, owner=self.owner(identifier))
+    @contextlib.contextmanager
+    def claimed(self, identifier: str) -> Generator[None, None, None]:
+        """Locks a conversation against other processes. Errors on entering: ``Conflict``, with the run of a worker."""
+        owner = self.owner(identifier)
+        with contextlib.ExitStack() as claim:
+            taken = self.store.claimed(identifier, owner=owner)
+            if self.journal is None:
+                claim.enter_context(taken)
+            else:
+                with explaining_conducted(self.journal, place_of_journal(self._loaded, os.environ), identifier, owner):
+                    claim.enter_context(taken)
+            yield
 
     def _kept(self, identifier: str) -> Paused | None:
         # People do not name the owner. Where two have the same identifier, finding the conversation was refused.

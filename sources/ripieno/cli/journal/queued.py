@@ -9,8 +9,9 @@ from ripieno.approvals.visible_text import visible
 from ripieno.assembly.submissions import find_not_begun, find_runs
 from ripieno.canisters.display import short
 from ripieno.cli.common.workers import report_lacking_worker
+from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import Conflict, InputError, NameAbsence
-from ripieno.storage.dispatch.contract import Dispatched
+from ripieno.storage.dispatch.contract import Dispatched, State
 from ripieno.storage.journal import Journal
 
 _WAITS = {"scheduled": "waits for its time", "queued": "waits for a worker", "running": "is under way"}
@@ -49,13 +50,51 @@ def _state(run: Dispatched) -> str:
 def explaining_conducted(
     journal: Journal, place: pathlib.Path | str, conversation: str, owner: str
 ) -> Generator[None, None, None]:
-    """Names the command that ends the run of a conversation that a worker conducts. Errors: ``Conflict``."""
+    """Names the run of a conversation that a worker conducts, and the commands for it. Errors: ``Conflict``."""
     try:
         yield
     except Conflict as conflict:
-        runs = find_runs(place, journal.database, conversation, owner)
-        running = next((one.submission.identifier for one in runs if one.state == "running"), None)
-        if running is None:
+        if not (name := name_of_run(journal, place, conversation, owner, "running")):
             raise
-        name = shlex.quote(visible(short(running)))
-        raise Conflict(f"{conflict} It is the run {name}. To end it: ripieno runs cancel {name}") from None
+        raise Conflict(f"{conflict} {_commands(name)}") from None
+
+
+def _commands(run: str) -> str:
+    return f"It is the run {run}. To watch it: ripieno runs watch {run}    (to end it: ripieno runs cancel {run})"
+
+
+def name_of_run(journal: Journal, place: pathlib.Path | str, conversation: str, owner: str, *states: State) -> str:
+    """The newest run of a conversation in one of these states, as a command names it.
+
+    Empty without one, or where the queue cannot be used: what else is known is said there, too.
+    """
+    with contextlib.suppress(InputError):
+        runs = find_runs(place, journal.database, conversation, owner)
+        if (found := next((one.submission.identifier for one in runs if one.state in states), None)) is not None:
+            return shlex.quote(visible(short(found)))
+    return ""
+
+
+@contextlib.contextmanager
+def explaining_absent(
+    journal: Journal, place: pathlib.Path | str, beginning: str, owner: str | None
+) -> Generator[None, None, None]:
+    """Says of a conversation that is not paused what is known of it: it has not begun, is conducted, or has gone on.
+
+    Errors: ``InputError`` then, in place of the ``NameAbsence`` of the block.
+    """
+    try:
+        yield
+    except NameAbsence as absence:
+        try:
+            with explaining_queued(journal, place, beginning, owner):
+                found = journal.find(beginning, owner=owner)
+        except NameAbsence:
+            raise absence from None
+        name = visible(found.identifier)
+        if PausedStore(journal.database).is_claimed(found.identifier, owner=found.owner):
+            run = name_of_run(journal, place, found.identifier, found.owner, "running")
+            advice = _commands(run) if run else "If it asks about a call, answer there."
+            raise Conflict(f"Another process conducts the conversation {name}. {advice}") from None
+        advice = f"To see it: ripieno journal show {shlex.quote(visible(short(found.identifier)))}"
+        raise InputError(f"The conversation {name} does not wait for an answer now. {advice}") from None
