@@ -1,5 +1,6 @@
 """A worker that ends, and the ends of its runs, which the engine writes after them."""
 
+import asyncio
 import pathlib
 import threading
 import uuid
@@ -7,10 +8,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
+from dbos import _queue as engine
 from dbos._sys_db import SystemDatabase
 
 from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters.events import ConductEnded
+from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import Dispatched
 from ripieno.storage.dispatch.dbos import DbosDispatcher
 from tests.support.workers import Site, submission
@@ -51,3 +54,28 @@ async def test_a_worker_leaves_when_the_queue_has_the_ends_of_its_runs(
             assert not looked.is_set()
         assert dispatcher.find(one.identifier).state == "ended"
     assert not any(taken)
+
+
+async def test_a_run_that_the_engine_has_taken_and_forgotten_is_queued_again(
+    place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its database goes away between: the engine logs an error, and the run stays with its worker."""
+    begin, failed = engine.execute_dequeued_workflow, list[str]()
+
+    def fail_once(owner: Any, status: Any, *more: Any) -> Any:
+        if not failed:
+            failed.append(status["workflow_uuid"])
+            raise ConnectionError("The server is away.")
+        return begin(owner, status, *more)
+
+    monkeypatch.setattr(engine, "execute_dequeued_workflow", fail_once)
+    monkeypatch.setattr(leases, "RENEWAL", 0.1)
+    site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
+    one, reported = submission("c", site.host), list[str]()
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        async with asyncio.timeout(HANG), site.worker(report=reported.append):
+            dispatcher.submit(one)
+            assert [event async for event in SubmittedRun(one, dispatcher, journal) if isinstance(event, ConductEnded)]
+        assert dispatcher.find(one.identifier).finish == "stop"
+    assert failed == [one.identifier]
+    assert "Runs that were taken and could not begin are queued again (submission of c)." in reported

@@ -79,6 +79,8 @@ class Worker:
         self._endings: dict[str, tuple[float, Ending]] = {}
         #: Stretches that could not go on without the database. They are dispatched again.
         self._interrupted: set[str] = set()
+        #: Submissions that the last look found taken, and not begun.
+        self._unbegun: set[str] = set()
         self._stopping = asyncio.Event()
 
     @property
@@ -140,6 +142,7 @@ class Worker:
                 if now - renewed >= leases.RENEWAL:
                     await run_in_thread(self._leases.renew, self.name, self._places, name="lease")
                     renewed = now
+                    await self._drop_unbegun()
                 for identifier in await run_in_thread(self._dispatcher.cancelled, self.running, name="cancelled"):
                     self._stretches.stop(identifier)
                 await self._stretches.allowed.take_back()
@@ -184,6 +187,18 @@ class Worker:
         except InputError:
             self._interrupted |= interrupted
             raise
+
+    async def _drop_unbegun(self) -> None:
+        """Queues again what was taken for this worker and not begun, at two looks.
+
+        The engine forgets what it has taken if the database goes away before it begins (measured).
+        """
+        taken = set(await run_in_thread(self._dispatcher.taken, self.name, name="taken"))
+        unbegun = taken.difference(self.running, self._endings, self._interrupted)
+        lost, self._unbegun = sorted(unbegun & self._unbegun), unbegun
+        if lost:
+            await run_in_thread(self._dispatcher.take_back, self.name, lost, name="taken")
+            self._report(f"Runs that were taken and could not begin are queued again ({', '.join(map(short, lost))}).")
 
     async def _end_again(self, now: float) -> None:
         """Queues again what has ended here, and has no end in the queue: it ends at once, or is cancelled."""

@@ -194,6 +194,10 @@ class Dispatcher(Protocol):
         """The cancelled ones of running submissions."""
         ...
 
+    def taken(self, worker: str) -> Collection[str]:
+        """The submissions that a worker has taken and not ended, also those that it has not begun."""
+        ...
+
     def take_back(self, worker: str, identifiers: Sequence[str] | None = None) -> Collection[str]:
         """Queues again what a worker was running, all of it or some; returns the identifiers."""
         ...

@@ -186,16 +186,13 @@ class DbosDispatcher:
         with self._using("written") as client:
             client.delete_schedule(name)
 
+    def taken(self, worker: str) -> Collection[str]:
+        with self._using("read") as client:
+            return [row.workflow_id for row in _taken(client, worker)]
+
     def take_back(self, worker: str, identifiers: Sequence[str] | None = None) -> Collection[str]:
         with self._using("written") as client:
-            rows = client.list_workflows(
-                workflow_ids=None if identifiers is None else list(identifiers),
-                status="PENDING",
-                executor_id=worker,
-                load_input=False,
-                load_output=False,
-                queues_only=True,
-            )
+            rows = _taken(client, worker, identifiers)
             for row in rows:
                 client.resume_workflow(row.workflow_id, queue_name=row.queue_name)
         return [row.workflow_id for row in rows]
@@ -313,6 +310,17 @@ def _refused(what: str) -> Generator[None, None, None]:
             raise
         cause = getattr(error, "orig", None) or error
         raise InputError(f"{what}: {sentences(str(cause)) or f'{type(cause).__name__}.'}") from error
+
+
+def _taken(client: QueueClient, worker: str, identifiers: Sequence[str] | None = None) -> Sequence[dbos.WorkflowStatus]:
+    return client.list_workflows(
+        workflow_ids=None if identifiers is None else list(identifiers),
+        status="PENDING",
+        executor_id=worker,
+        load_input=False,
+        load_output=False,
+        queues_only=True,
+    )
 
 
 def _options(submission: Submission, queue: str, key: str) -> dbos.EnqueueOptions:
