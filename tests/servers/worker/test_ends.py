@@ -13,8 +13,10 @@ from dbos._sys_db import SystemDatabase
 
 from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters.events import ConductEnded
+from ripieno.exceptions import Superseded
+from ripieno.servers.worker.restoration import Restored, Restorer
 from ripieno.storage.dispatch import leases
-from ripieno.storage.dispatch.contract import Dispatched
+from ripieno.storage.dispatch.contract import Dispatched, Ending, Submission
 from ripieno.storage.dispatch.dbos import DbosDispatcher
 from tests.support.workers import Site, submission
 
@@ -79,3 +81,26 @@ async def test_a_run_that_the_engine_has_taken_and_forgotten_is_queued_again(
         assert dispatcher.find(one.identifier).finish == "stop"
     assert failed == [one.identifier]
     assert "Runs that were taken and could not begin are queued again (submission of c)." in reported
+
+
+async def test_a_worker_that_has_a_run_again_which_another_one_took_goes_on_with_it(
+    place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has died, for example. That the first stretch was cut off is no end of the run."""
+    restore, superseded = Restorer.restore, list[str]()
+
+    def lose_once(restorer: Restorer, one: Submission) -> Restored | Ending:
+        if not superseded:
+            superseded.append(one.identifier)
+            raise Superseded("Another process has taken over the conversation c.")
+        return restore(restorer, one)
+
+    monkeypatch.setattr(Restorer, "restore", lose_once)
+    site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
+    one = submission("c", site.host)
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        async with asyncio.timeout(HANG), site.worker():
+            dispatcher.submit(one)
+            assert [event async for event in SubmittedRun(one, dispatcher, journal) if isinstance(event, ConductEnded)]
+        assert dispatcher.find(one.identifier).finish == "stop"
+    assert superseded == [one.identifier]

@@ -143,12 +143,10 @@ class Stretches:
                 return await self._answer(submission)
             async with self._claimed(submission) as claim:
                 return self._cancelled() if claim is None else await self._continue(submission, claim)
-        except Disconnected:
-            # What was done is in the journal, and the next stretch goes on from there.
+        except (Disconnected, Superseded):
+            # What was done is in the journal, and the next stretch goes on from there: of this worker, if it has the
+            # submission still, or has it again.
             return None
-        except Superseded as error:
-            # If another worker has the submission, this end is not written.
-            return Ending(finish="error", reason=str(error))
         except Exception as error:  # A workflow that raises ends in ways that its engine decides.
             with contextlib.suppress(InputError):  # The next answer does it.
                 await run_in_thread(reopen_failed, self._journal, submission, name="reopen")
