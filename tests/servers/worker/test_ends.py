@@ -14,6 +14,7 @@ from dbos._sys_db import SystemDatabase
 from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters.events import ConductEnded
 from ripieno.exceptions import Superseded
+from ripieno.servers.worker import worker as worker_module
 from ripieno.servers.worker.restoration import Restored, Restorer
 from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import Dispatched, Ending, Submission
@@ -72,6 +73,7 @@ async def test_a_run_that_the_engine_has_taken_and_forgotten_is_queued_again(
 
     monkeypatch.setattr(engine, "execute_dequeued_workflow", fail_once)
     monkeypatch.setattr(leases, "RENEWAL", 0.1)
+    monkeypatch.setattr(worker_module, "UNBEGUN", 0.1)
     site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
     one, reported = submission("c", site.host), list[str]()
     with site.dispatcher() as dispatcher, site.journal() as journal:

@@ -30,6 +30,8 @@ _CLEANING = 60.0
 _MOST = 10_000
 #: Seconds after which an end that the queue does not have is written again.
 UNWRITTEN = 10.0
+#: Seconds after which what was taken and has not begun counts as lost: far more than a beginning takes.
+UNBEGUN = 30.0
 #: Seconds for which a worker that ends waits until the queue has the ends of its runs, and between looks.
 _WRITING, _LOOKS = 5.0, 0.05
 #: Seconds for which submissions that have ended are kept.
@@ -79,8 +81,8 @@ class Worker:
         self._endings: dict[str, tuple[float, Ending]] = {}
         #: Stretches that could not go on without the database. They are dispatched again.
         self._interrupted: set[str] = set()
-        #: Submissions that the last look found taken, and not begun.
-        self._unbegun: set[str] = set()
+        #: Submissions that were taken and have not begun, and when that was first seen.
+        self._unbegun: dict[str, float] = {}
         self._stopping = asyncio.Event()
 
     @property
@@ -142,7 +144,7 @@ class Worker:
                 if now - renewed >= leases.RENEWAL:
                     await run_in_thread(self._leases.renew, self.name, self._places, name="lease")
                     renewed = now
-                    await self._drop_unbegun()
+                    await self._drop_unbegun(now)
                 for identifier in await run_in_thread(self._dispatcher.cancelled, self.running, name="cancelled"):
                     self._stretches.stop(identifier)
                 await self._stretches.allowed.take_back()
@@ -188,16 +190,19 @@ class Worker:
             self._interrupted |= interrupted
             raise
 
-    async def _drop_unbegun(self) -> None:
-        """Queues again what was taken for this worker and not begun, at two looks.
+    async def _drop_unbegun(self, now: float) -> None:
+        """Queues again what was taken for this worker long ago, and has not begun.
 
         The engine forgets what it has taken if the database goes away before it begins (measured).
         """
         taken = set(await run_in_thread(self._dispatcher.taken, self.name, name="taken"))
         unbegun = taken.difference(self.running, self._endings, self._interrupted)
-        lost, self._unbegun = sorted(unbegun & self._unbegun), unbegun
+        self._unbegun = {one: self._unbegun.get(one, now) for one in sorted(unbegun)}
+        lost = [one for one, since in self._unbegun.items() if now - since >= UNBEGUN]
         if lost:
             await run_in_thread(self._dispatcher.take_back, self.name, lost, name="taken")
+            for one in lost:
+                del self._unbegun[one]
             self._report(f"Runs that were taken and could not begin are queued again ({', '.join(map(short, lost))}).")
 
     async def _end_again(self, now: float) -> None:
