@@ -13,9 +13,11 @@ from dbos._sys_db import SystemDatabase
 
 from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters.events import ConductEnded
+from ripieno.conducting.driver import Driver
 from ripieno.exceptions import Superseded
 from ripieno.servers.worker import worker as worker_module
 from ripieno.servers.worker.restoration import Restored, Restorer
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import Dispatched, Ending, Submission
 from ripieno.storage.dispatch.dbos import DbosDispatcher
@@ -83,6 +85,31 @@ async def test_a_run_that_the_engine_has_taken_and_forgotten_is_queued_again(
         assert dispatcher.find(one.identifier).finish == "stop"
     assert failed == [one.identifier]
     assert "Runs that were taken and could not begin are queued again (submission of c)." in reported
+
+
+async def test_a_run_whose_journal_goes_away_before_it_begins_is_tried_again(
+    place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the results that another worker has lost first, and the next attempt finds the server."""
+    accept, failed = Driver._accept_losses, list[Driver]()
+
+    async def fail_once(driver: Driver) -> None:
+        if not failed:
+            failed.append(driver)
+            raise Disconnected("The journal cannot be read.")
+        await accept(driver)
+
+    monkeypatch.setattr(Driver, "_accept_losses", fail_once)
+    site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
+    one = submission("c", site.host)
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        async with asyncio.timeout(HANG), site.worker():
+            dispatcher.submit(one)
+            async for event in SubmittedRun(one, dispatcher, journal):
+                if isinstance(event, ConductEnded) and event.finish == "stop":
+                    break
+        assert dispatcher.find(one.identifier).finish == "stop"
+    assert len(failed) == 1
 
 
 async def test_a_worker_that_has_a_run_again_which_another_one_took_goes_on_with_it(

@@ -239,18 +239,21 @@ class Stretches:
                 writer.take(result)
             watched = _Watched(run, writer.take)
             run.watch(watched)
-            reason, stored = "", False
+            reason, stored, away = "", False, False
             try:
                 await run
             except Superseded:
                 raise
+            except Disconnected:
+                # Before its beginning was recorded. Its answers stay, and it is tried again.
+                away = True
             except Exception as error:
                 refusal = refusal_of(error)
                 reason = refusal.message
                 writer.take(RunFailed(code=refusal.code or "failed", message=reason))
             finally:
                 self.allowed.end(submission)
-                if not run.unrecorded:
+                if not (run.unrecorded or away):
                     with contextlib.suppress(InputError):
                         await run_in_thread(self._keep, submission, run, found.paused, watched.cut(), name="keep")
                         stored = True
