@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
 import pathlib
 import uuid
 from collections.abc import AsyncGenerator, Sequence
@@ -18,6 +17,7 @@ from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
 from ripieno.sandbox.zygote import ZYGOTES
 from ripieno.storage.places import Places
+from tests.support.open_files import open_files
 
 #: A variable that every process of one server has, so that none of them can hide.
 _MARK = "RIPIENO_TESTS_MARK"
@@ -133,11 +133,7 @@ class Stage:
 def descriptors() -> dict[str, str]:
     """What this process holds open now, without the supervisors of its programs."""
     ZYGOTES.drop()
-    held: dict[str, str] = {}
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            held[number] = os.readlink(f"/proc/self/fd/{number}")
-    return held
+    return open_files("self")
 
 
 def marked(mark: str) -> dict[str, str]:

@@ -101,11 +101,11 @@ def is_explained(error: jsonschema.ValidationError, schema: Any, losses: Iterabl
             return True
         pointer += f"/{escaped(token)}"
     if error.validator is None:
-        # What is false there has no path of its own, in the schema or in the value.
+        # What is false there has no path of its own, in the schema or in the value: a branch, or one of the properties.
         beneath = pointed(schema, pointer)
-        false = [key for key, one in beneath.items() if one is False] if isinstance(beneath, dict) else []
-        unsaid = {(pointer, "then"), (pointer, "else"), *((f"{pointer}/{escaped(key)}", "") for key in false)}
-        if not reported.isdisjoint(unsaid):
+        named = beneath.items() if isinstance(beneath, dict) else ()
+        false = {(f"{pointer}/{escaped(key)}", "") for key, one in named if one is False}
+        if not reported.isdisjoint({(pointer, "then"), (pointer, "else")}) or (false and false <= reported):
             return True
     return (pointer, "") in reported or any(is_explained(one, schema, losses) for one in error.context or ())
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import concurrent.futures
-import contextlib
 import os
 import pathlib
 import signal
@@ -30,6 +29,7 @@ from ripieno.sandbox.supervision.wire import (
 from tests.sandbox.supervision.starts import HANG, confined, parent, program_of, run, run_python
 from tests.skips import lacking
 from tests.support.live_processes import QUICK, living
+from tests.support.open_files import open_files
 
 # What is said between the two sides
 
@@ -150,15 +150,6 @@ except ChildProcessError:
     assert written == "none\n"
 
 
-def open_files(process: pathlib.Path) -> list[str]:
-    """What a process in /proc holds open. A keeper closes the descriptors of its order after the start."""
-    targets = []
-    for link in (process / "fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            targets.append(os.readlink(link))
-    return targets
-
-
 async def test_supervisors_hold_nothing_of_ours(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No descriptor, whatever may be inherited, and no variable."""
     monkeypatch.setenv("CANARY", "secret")
@@ -172,7 +163,8 @@ async def test_supervisors_hold_nothing_of_ours(tmp_path: pathlib.Path, monkeypa
                 folder = pathlib.Path(f"/proc/{supervisor}")
                 if not os.access(folder / "fd", os.R_OK):
                     lacking("A supervisor is hidden from us, as it should be.")
-                targets = open_files(folder)
+                # A keeper closes the descriptors of its order after the start.
+                targets = [*open_files(supervisor).values()]
                 assert str(tmp_path) not in targets
                 assert len(targets) <= 12
                 assert b"CANARY" not in (folder / "environ").read_bytes()

@@ -31,6 +31,7 @@ from tests.servers.gateway.test_metrics import ACTIVE, CALLS, DEPARTURES, REQUES
 from tests.servers.http.test_workers import Gateway, is_alive
 from tests.skips import needs
 from tests.support.command_line import PATIENCE, User
+from tests.support.open_files import open_files
 
 pytestmark = needs("/proc", there=sys.platform == "linux")
 SEED = 7
@@ -282,10 +283,7 @@ def size_of(worker: int) -> tuple[int, int]:
 
 def peers_of(worker: int) -> list[int]:
     """The ports to which a process is connected over TCP."""
-    links: set[str] = set()
-    for path in pathlib.Path(f"/proc/{worker}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            links.add(str(path.readlink()))
+    links = {*open_files(worker).values()}
     rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
     ports = [int(row[2].rpartition(":")[2], 16) for row in rows if f"socket:[{row[9]}]" in links]
     return [port for port in ports if port]
