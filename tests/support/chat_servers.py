@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
-import multiprocessing
 import os
 import pathlib
 import signal
@@ -15,7 +13,7 @@ from ripieno.assembly import Assembly
 from ripieno.servers.chat.application import create_application
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.http.server import serve
-from tests.support.workers import Site, configuration
+from tests.support.workers import Site, configuration, forking, take_environment
 
 
 def assembly_of_server(site: Site) -> Assembly:
@@ -45,7 +43,7 @@ class ChatProcess:
     """A server in a process of its own. Its owners are what requests have in the header ``owner``."""
 
     def __init__(self, site: Site) -> None:
-        context = _forking()
+        context = forking()
         ours, theirs = context.Pipe(duplex=False)
         self.process = context.Process(target=_serve, args=(site, dict(os.environ), theirs), daemon=True)
         self.process.start()
@@ -60,15 +58,8 @@ class ChatProcess:
         self.process.join(60)
 
 
-@functools.cache
-def _forking() -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.support.workers", __name__, "ripieno.storage.dispatch.dbos"])
-    return context
-
-
 def _serve(site: Site, environment: dict[str, str], ready: Any) -> None:
-    os.environ.update(environment)
+    take_environment(environment)
 
     async def main() -> None:
         async with chat_server(site) as chat:

@@ -189,12 +189,11 @@ class WorkerProcess:
     def __init__(
         self, site: Site, *, moment: int | None = None, clock: float = 0.0, slots: int = 4, approved: bool = True
     ) -> None:
-        context = _forking()
+        context = forking()
         ours, theirs = context.Pipe(duplex=False)
         self._ready = ours
-        self.process: ForkServerProcess = context.Process(
-            target=_work, args=(site, theirs, moment, clock), kwargs={"slots": slots, "approved": approved}, daemon=True
-        )
+        given, settings = (site, dict(os.environ), theirs, moment, clock), {"slots": slots, "approved": approved}
+        self.process: ForkServerProcess = context.Process(target=_work, args=given, kwargs=settings, daemon=True)
         self.process.start()
         theirs.close()
 
@@ -216,15 +215,28 @@ class WorkerProcess:
 
 
 @functools.cache
-def _forking() -> Any:
+def forking() -> Any:
+    """Processes that are forked from one that has imported everything.
+
+    Its environment is that of the test that needed it first: a new process takes that of its own test.
+    """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "ripieno.storage.dispatch.dbos"])
+    context.set_forkserver_preload(["tests.support.chat_servers", "ripieno.storage.dispatch.dbos"])
     return context
 
 
-def _work(site: Site, ready: Any, moment: int | None, clock: float, **settings: Any) -> None:
+def take_environment(environment: Mapping[str, str]) -> None:
+    """Gives a forked process the environment of its test, and nothing else."""
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def _work(
+    site: Site, environment: Mapping[str, str], ready: Any, moment: int | None, clock: float, **settings: Any
+) -> None:
     """Works until SIGTERM. Runs in the process of the worker."""
     global _deadly  # noqa: PLW0603  of this process
+    take_environment(environment)
     claims.LEASE = leases.LEASE = LEASE
     claims.RENEWAL = leases.RENEWAL = RENEWAL
     if clock:

@@ -277,9 +277,16 @@ def test_a_terminated_command_ends_the_line_that_is_edited(user: User, scores: p
 
 
 EDITOR = """#!{python} -I
-import json, os, signal, sys
-signal.signal(signal.SIGINT, lambda *_: os.write(1, b"A key of mine."))
+import json, os, select, signal, sys
+# A handler alone would not run if the signal came just before the waiting for a line.
+seen, signalled = os.pipe()
+os.set_blocking(signalled, False)
+signal.set_wakeup_fd(signalled)
+signal.signal(signal.SIGINT, lambda *_: None)
 os.write(1, b"Ready.")
+while 0 not in select.select([0, seen], [], [])[0]:
+    os.read(seen, 1)
+    os.write(1, b"A key of mine.")
 line = sys.stdin.readline().strip()
 open(sys.argv[1], "w").write(json.dumps({{"path": "a.txt", "content": line}}))
 """
