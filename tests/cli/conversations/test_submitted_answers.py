@@ -93,6 +93,18 @@ def test_another_answer_is_refused_and_the_same_one_changes_nothing(
     assert list(queued(call)) == [run]
 
 
+def test_an_approval_that_is_repeated_with_always_says_that_it_allows_no_later_calls(
+    journal: Journal, call: Call
+) -> None:
+    pause(journal, a="approval")
+    assert call("approvals", "approve", "conv").code == exit_codes.GOOD
+    for named in ((), ("a",)):
+        again = call("approvals", "approve", "conv", *named, "--always")
+        assert again.code == exit_codes.GOOD
+        assert "! Approved before, without --always: a. Later calls are asked about again." in again.err
+        assert "Allowed" not in again.out + again.err
+
+
 def test_of_several_calls_each_keeps_its_answer(journal: Journal, call: Call) -> None:
     pause(journal, a="approval", b="approval")
     assert call("approvals", "approve", "conv", "a").code == exit_codes.GOOD

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from ripieno.approvals import Approve
+from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.cli.common.main import Interrupted
 from ripieno.cli.runs.watch import going_on
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Disconnected
-from ripieno.storage.journal import Journal
+from ripieno.storage.journal import NAME, Journal
 from ripieno.storage.records import Record
 from tests.support.command_line import PATIENCE, User, wait_for
 
@@ -298,7 +299,11 @@ def test_runs_are_listed_by_what_tells_them_apart(user: User, score: str) -> Non
     for name in ("each-20261129T024900", "each-20261129T025000", "other-long-name"):
         assert user.call("submit", "-m", score, "--id", name, "Hello?").returncode == 0
     rows = user.call("runs", "list").stdout.splitlines()[1:]
-    assert [row.split()[0] for row in rows] == ["other-lo", "each-20261129T025", "each-20261129T024"]
+    names = ["other-long-name", "each-20261129T025000", "each-20261129T024900"]
+    assert [row.split()[0] for row in rows] == names
+    # A name that holds only among those that are shown would be that of another run.
+    rows = user.call("runs", "list", "--limit", "2").stdout.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == names[:2]
     # What a message names is never the beginning that the runs of a schedule share.
     again = user.call("submit", "-m", score, "--id", "each-20261129T024900", "Hello?").stderr
     assert "To watch it: ripieno runs watch each-20261129T024900\n" in again
@@ -512,6 +517,11 @@ def test_without_anything_submitted_the_lists_say_how_to_begin(user: User) -> No
     assert "no schedule named 'morning'" in user.call("runs", "schedules", "--end", "morning").stderr
     assert user.call("runs", "workers", "--format", "json").stdout == "[]\n"
     assert list(user.state.glob("*.sqlite3")) == [], "looking creates nothing"
+    dispatcher = dispatcher_beside(user.state / NAME)
+    assert not dispatcher.listed(limit=1)
+    dispatcher.close()
+    empty = user.call("runs", "watch")
+    assert (empty.returncode, empty.stderr) == (2, refused.stderr)
 
 
 def test_an_unknown_run_and_an_ambiguous_beginning_are_named(user: User, score: str) -> None:

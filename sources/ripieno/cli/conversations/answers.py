@@ -97,8 +97,17 @@ def _reopened(journal: Journal, paused: Paused, following: Submission, *, is_saf
 def _repeat(journal: Journal, paused: Paused, calls: Sequence[str], answer: Approve | Deny) -> None:
     """Reports what continues a conversation of which each call has its answer. Errors: ``Conflict`` for another one."""
     _check_repeated(paused, calls, "denied" if isinstance(answer, Deny) else "approved")
+    if isinstance(answer, Approve) and answer.always:
+        _say_narrower(paused, calls)
     # The command that gave the last answer may have ended before it submitted this. Twice, it runs once.
     report(journal, paused, "", ())
+
+
+def _say_narrower(paused: Paused, calls: Sequence[str]) -> None:
+    """Says which approvals that stand allow no later calls, as this one would."""
+    narrow = (name for name, one in paused.answers.items() if isinstance(one.answer, Approve) and not one.answer.always)
+    if names := [name for name in narrow if not calls or name in calls]:
+        say(f"! Approved before, without --always: {', '.join(map(clean, names))}. Later calls are asked about again.")
 
 
 def _check_repeated(paused: Paused, calls: Sequence[str], word: str) -> None:

@@ -15,6 +15,7 @@ from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.journal import Journal
 
+_NOTHING = 'Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"'
 #: Characters of a prompt or a reason.
 WIDTH = 72
 
@@ -29,7 +30,7 @@ def open_queue() -> Generator[tuple[Dispatcher, Journal], None, None]:
     """The queue and the journal. Errors: ``InputError``, also where nothing was submitted yet."""
     place = own_place()
     if not has_queue(place):
-        raise InputError('Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"')
+        raise InputError(_NOTHING)
     dispatcher = dispatcher_beside(place)
     try:
         with Journal(place) as journal:
@@ -47,6 +48,8 @@ def find(dispatcher: Dispatcher, journal: Journal, beginning: str) -> Dispatched
         if beginning:
             return find_submission(dispatcher, journal.database, beginning)
     found = [one for one in dispatcher.listed(limit=SEARCHED) if one.submission.identifier.startswith(beginning)]
+    if not found and not beginning:
+        raise InputError(_NOTHING)
     if not found:
         raise NameAbsence("run", beginning, hint="To list them: ripieno runs list")
     if beginning and len(found) > 1:

@@ -11,10 +11,10 @@ import click
 from ripieno.assembly.continuations import cancel_submission
 from ripieno.assembly.submission_states import find_following, list_submissions
 from ripieno.assembly.submission_workers import Conductor, conductors_of
-from ripieno.canisters.display import SHORT, brief, short
+from ripieno.canisters.display import brief, short
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, common, formats
-from ripieno.cli.common.tables import abbreviated, print_json, print_table
+from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.common.workers import problem_of
 from ripieno.cli.journal.selection import limits, own_place
 from ripieno.cli.runs.queue import (
@@ -77,15 +77,13 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
     if not found:
         click.echo("No run was submitted." if not states and owner is None else "No run matches.")
         return
-    names = abbreviated((one.submission.identifier for one in found), SHORT)
-    conversations = abbreviated((one.submission.conversation for one in found), SHORT)
     rows = [
         [
-            names[one.submission.identifier],
+            short(one.submission.identifier),
             one.state,
             _time(one.submitted),
             _time(one.starts if one.state == "scheduled" else None),
-            conversations[one.submission.conversation],
+            short(one.submission.conversation),
             _worker(one, conductors.get(one.submission.identifier)),
             brief(_PLACE.sub("", one.reason), WIDTH) or words_of(one.submission),
         ]

@@ -207,7 +207,8 @@ def _report_question(submission: Submission, *, cancel: bool = False) -> None:
 def _report(found: Dispatched, database: Database, at: datetime.datetime | None, *, known: bool, watch: bool) -> None:
     identifier = found.submission.identifier
     when = f", not before {at.astimezone():%Y-%m-%d %H:%M:%S} (local time)" if at is not None else ""
-    if found.starts is not None and (at is None or found.starts > at.astimezone() + datetime.timedelta(seconds=1)):
+    wanted = found.submitted if at is None else max(at.astimezone(), found.submitted)
+    if found.starts is not None and found.starts > wanted + datetime.timedelta(seconds=1):
         begins = f"{found.starts.astimezone():%Y-%m-%d %H:%M:%S} (local time)"
         when = f". It begins at {begins}: a rate under [durable] is reached"
     if known:
