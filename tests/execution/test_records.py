@@ -11,8 +11,9 @@ from ripieno.canisters.controls import Rules
 from ripieno.canisters.events import Alert
 from ripieno.canisters.faults import SUGGESTIONS
 from ripieno.ensembles import Context
-from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
+from ripieno.exceptions import InputError, ResourceFault, Superseded, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, execute_invoker
+from ripieno.execution.records import Reporter, record_of
 from ripieno.storage.records import Record
 from tests.support.scripted_models import Listening, Recording, ensemble, fault_of, invoke, tool
 from tests.support.single_calls import ADD, Seeing, raising
@@ -58,6 +59,51 @@ async def test_records_say_whose_call_it_was() -> None:
     )
     allowed = frozendict(allowed="its effect is read")
     assert recording.records == [dataclasses.replace(end, stage="started", result=None, details=allowed), end]
+
+
+async def test_calls_of_several_conversations_that_end_together_are_recorded_after_what_waits_of_each() -> None:
+    recording, ended = Recording(), asyncio.Semaphore(0)
+    reporter = Reporter(recording, None)
+    around = [Circumstances(conversation=name) for name in ("one", "two")]
+    for scope in around:
+        assert reporter.start(record_of("started", scope, "mine.look", invoke("look")), scope, reads=True)
+    for scope in around:
+        reporter.end(record_of("finished", scope, "mine.write", invoke("write")), scope, ended.release)
+    for _ in around:
+        await ended.acquire()
+    for name in ("one", "two"):
+        tools = [record.tool for record in recording.records if record.conversation == name]
+        assert tools == ["mine.look", "mine.write"]
+
+
+async def test_a_conversation_that_was_taken_over_takes_no_other_one_with_it() -> None:
+    class Fenced(Recording):
+        def record(self, records: Any) -> None:
+            if any((one.conversation, one.stage) == ("lost", "finished") for one in records):
+                raise Superseded("Another process has taken over the conversation.")
+            super().record(records)
+
+    recording, begun, gate = Fenced(), asyncio.Semaphore(0), asyncio.Event()
+
+    async def write(context: Context, arguments: dict[str, Any]) -> str:
+        begun.release()
+        await gate.wait()
+        return "x"
+
+    execution, tools = Execution(recorder=recording, rules=ALL), [ensemble(tool("write", write, effect="write"))]
+    calls = [
+        asyncio.create_task(
+            execution.execute(invoke("write"), ensembles=tools, circumstances=Circumstances(conversation=name))
+        )
+        for name in ("lost", "kept")
+    ]
+    for _ in calls:
+        await begun.acquire()
+    gate.set()
+    await asyncio.wait(calls)
+    assert [one.conversation for one in recording.records if one.stage == "finished"] == ["kept"]
+    assert execution.reporter.superseded("", "lost") is not None
+    assert execution.reporter.superseded("", "kept") is None
 
 
 async def test_what_cannot_be_recorded_is_not_run() -> None:

@@ -45,7 +45,8 @@ from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenC
 from ripieno.storage.journal import Journal
 
 #: Called when a run begins, with the identifier of its conversation and the identity of its model. Returns a function
-#: that gets every event of the run, whether or not the run is iterated, and must not raise.
+#: that gets the events of the run, whether or not the run is iterated, and must not raise. Deltas are events only if
+#: the run is iterated, or followed with ``Run.watch``.
 Watcher: TypeAlias = Callable[[str, str], Callable[[Event], None]]
 
 

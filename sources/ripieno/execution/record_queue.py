@@ -2,12 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.execution.context import Circumstances
 from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.records import Record
 from ripieno.values import Value
+
+#: Writes records in one commit, and returns why that failed, if it did.
+Write: TypeAlias = Callable[[Sequence[Record]], Exception | None]
+#: Takes records that could not be written, and why.
+Fail: TypeAlias = Callable[[Exception, Sequence[Record], Circumstances], None]
 
 
 class Held(Value, kw_only=True):
@@ -16,6 +22,25 @@ class Held(Value, kw_only=True):
     records: Sequence[Record]
     scope: Circumstances
     then: Callable[[bool], None]
+
+
+def write_together(write: Write, held: Sequence[Held]) -> Sequence[Exception | None]:
+    """Writes all in one commit. If that fails, each alone: one that cannot be written does not lose the others.
+
+    Not if the server is away: the recorder has tried that for long enough. Returns the error of each.
+    """
+    error = write([record for one in held for record in one.records])
+    if error is None or len(held) == 1 or isinstance(error, Disconnected):
+        return [error] * len(held)
+    return [write(one.records) for one in held]
+
+
+def deliver(held: Sequence[Held], errors: Sequence[Exception | None], fail: Fail) -> None:
+    """Tells each whether it was written, after what failed is reported."""
+    for one, error in zip(held, errors, strict=True):
+        if error is not None:
+            fail(error, one.records, one.scope)
+        one.then(error is None)
 
 
 class _Batch:
@@ -29,11 +54,7 @@ class _Batch:
 class RecordQueue:
     """The records that a remote recorder still has to write, for one event loop."""
 
-    def __init__(
-        self,
-        write: Callable[[Sequence[Record]], Exception | None],
-        fail: Callable[[Exception, Sequence[Record], Circumstances], None],
-    ) -> None:
+    def __init__(self, write: Write, fail: Fail) -> None:
         self._write = write
         self._fail = fail
         #: The batch that is being written, and the next one.
@@ -62,11 +83,8 @@ class RecordQueue:
             while self._next is not None:
                 batch, self._next = self._next, None
                 self._under_way = batch
-                errors = await run_in_thread(self._write_all, batch.held, name="recorder")
-                for one, error in zip(batch.held, errors, strict=True):
-                    if error is not None:
-                        self._fail(error, one.records, one.scope)
-                    one.then(error is None)
+                errors = await run_in_thread(write_together, self._write, batch.held, name="recorder")
+                deliver(batch.held, errors, self._fail)
                 self._under_way = None
                 if not batch.done.done():
                     batch.done.set_result(None)
@@ -75,13 +93,3 @@ class RecordQueue:
                 if left is not None:
                     left.done.cancel()
             self._task = self._under_way = self._next = None
-
-    def _write_all(self, batch: Sequence[Held]) -> list[Exception | None]:
-        """Writes all in one commit. If that fails, each alone: one that cannot be written does not lose the others.
-
-        Not if the server is away: the recorder has tried that for long enough.
-        """
-        error = self._write([record for one in batch for record in one.records])
-        if error is None or len(batch) == 1 or isinstance(error, Disconnected):
-            return [error] * len(batch)
-        return [self._write(one.records) for one in batch]

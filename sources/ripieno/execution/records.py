@@ -25,7 +25,7 @@ from ripieno.ensembles import Invoker, Surroundings
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import Superseded
 from ripieno.execution.context import Circumstances, Prepared
-from ripieno.execution.record_queue import Held, RecordQueue
+from ripieno.execution.record_queue import Held, RecordQueue, deliver, write_together
 from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
 from ripieno.storage.databases.contract import Disconnected
@@ -112,6 +112,18 @@ def _ignore(kept: bool) -> None:
     """For records after which nothing depends on whether they were written."""
 
 
+def _joined(held: Sequence[Held]) -> Held:
+    """The records of one conversation, which are written or fail together."""
+    if len(held) == 1:
+        return held[0]
+
+    def then(written: bool) -> None:
+        for one in held:
+            one.then(written)
+
+    return Held(records=[record for one in held for record in one.records], scope=held[0].scope, then=then)
+
+
 class Reporter:
     """Writes records and sends alerts for one execution."""
 
@@ -138,18 +150,18 @@ class Reporter:
 
         It is called at once, or later if the recorder is remote. It must not raise.
         """
-        if (waiting := self._take(scope.owner, scope.conversation)) is not None:
-            records = (*waiting.records, *records)
-        if self.recorder is None or not records:
+        held = self._whole(Held(records=records, scope=scope, then=then))
+        if self.recorder is None or not held.records:
             then(True)
-            return
-        if self._remote:
-            self._queue.add(Held(records=records, scope=scope, then=then))
-            return
-        error = self._write(records)
-        if error is not None:
-            self._report(error, records, scope)
-        then(error is None)
+        elif self._remote:
+            self._queue.add(held)
+        else:
+            deliver((held,), write_together(self._write, (held,)), self._report)
+
+    def _whole(self, held: Held) -> Held:
+        """The records, after those of their conversation that wait."""
+        waiting = self._take(held.scope.owner, held.scope.conversation)
+        return held if waiting is None else dataclasses.replace(held, records=(*waiting.records, *held.records))
 
     async def recorded(self, records: Sequence[Record], scope: Circumstances) -> bool:
         """Writes records, and returns whether that succeeded."""
@@ -273,6 +285,7 @@ class Reporter:
 
         Returns whether the call may start; calls ``lost`` if that turns out to be wrong later.
         """
+        # Until this returns, the caller learns of a failure by the result; later, by ``lost``.
         kept = True
 
         def then(written: bool) -> None:
@@ -308,18 +321,16 @@ class Reporter:
         self._ended[loop].append(Held(records=(record,), scope=scope, then=lambda _: then()))
 
     def _keep(self, held: Sequence[Held]) -> None:
+        """Records these in one commit, unless it fails: another process may have taken over one conversation."""
         if self._remote:
-            # They are one commit, unless it fails: each conversation may have been taken over.
             for one in held:
                 self.record(one.records, one.scope, one.then)
         elif held:
-            records = [record for one in held for record in one.records]
-
-            def written(kept: bool) -> None:
-                for one in held:
-                    one.then(kept)
-
-            self.record(records, held[0].scope, written)
+            by_conversation: dict[tuple[str, str], list[Held]] = {}
+            for one in held:
+                by_conversation.setdefault((one.scope.owner, one.scope.conversation), []).append(one)
+            joined = [self._whole(_joined(some)) for some in by_conversation.values()]
+            deliver(joined, write_together(self._write, joined), self._report)
 
     def refuse(
         self, invocation: InvocationCanister, fault: Fault, scope: Circumstances, invoker: Invoker | None = None

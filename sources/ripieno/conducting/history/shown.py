@@ -70,8 +70,11 @@ class HistoryStrategy(Protocol):
 def remember(memory: dict[object, Any], original: Canister, about: object, make: Callable[[], C]) -> C:
     """The canister made from an original, created once: one object keeps its encoding and is counted once."""
     made: dict[object, tuple[Canister, C]] = memory.setdefault(_MADE, {})
-    # The original is stored with it, because its address is the key.
-    return made.setdefault((id(original), about), (original, make()))[1]
+    key = (id(original), about)
+    if key not in made:
+        # The original is stored with it, because its address is the key.
+        made[key] = (original, make())
+    return made[key][1]
 
 
 def marker(text: str, following: Canister, memory: dict[object, Any]) -> UserCanister:

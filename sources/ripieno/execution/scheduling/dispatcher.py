@@ -32,7 +32,7 @@ class ScheduledCall:
     #: Its approval waits for a person: it stays open, without a result.
     deferred: Deferred | None = None
     #: It conflicts with an earlier open call, and therefore stays open.
-    held: bool = False
+    behind: bool = False
     claims: Claims = ALONE
     #: Earlier calls that it conflicts with.
     blockers: tuple["ScheduledCall", ...] = ()
@@ -55,7 +55,7 @@ class ScheduledCall:
     @property
     def open(self) -> bool:
         """Whether it has no result until a person has answered."""
-        return self.result is None and (self.held or self.deferred is not None)
+        return self.result is None and (self.behind or self.deferred is not None)
 
     @property
     def why(self) -> Why | None:
@@ -66,7 +66,7 @@ class ScheduledCall:
             return "caller"
         if self.deferred is not None:
             return "approval"
-        return "behind" if self.held else None
+        return "behind" if self.behind else None
 
     @property
     def early(self) -> bool:
@@ -154,7 +154,7 @@ class Dispatcher:
                 )
             )
 
-    def launch(self, entry: ScheduledCall, *, early: bool) -> None:
+    def resume(self, entry: ScheduledCall, *, early: bool) -> None:
         """Starts a call that has its locks now, unless a limit was reached meanwhile."""
         if not self.is_refused(entry):
             self._begin(entry, early=early)

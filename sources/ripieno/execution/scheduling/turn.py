@@ -1,8 +1,8 @@
 """The calls of one turn: which start early, which wait for others, and the order of their results.
 
 A call starts as soon as it conflicts with no earlier unfinished call of the turn. One that changes something, or needs
-confirmation, also waits for the terminal event; people are asked in the model's order, one question at a time. A call
-whose tool declares no resources may touch anything and runs alone.
+confirmation, also waits for the end of the answer; people are asked in the model's order, one question at a time. A
+call whose tool declares no resources may touch anything, and runs alone unless it only reads.
 """
 
 import asyncio
@@ -49,10 +49,10 @@ class Turn:
         self._single = single
         #: Whether a call may stay open until a person answers; otherwise it is denied.
         self._patient = patient
-        #: Whether the terminal event came, and whether no call may begin any more.
+        #: Whether the answer has ended, and whether no call may begin any more.
         self._over = False
         self._stopped = False
-        #: The terminal call that ended the run, and how many of the first calls are begun or settled.
+        #: The name of the call that ended the run, and how many of the first calls are begun or settled.
         self._ended: str | None = None
         self._decided = 0
         self._asking: asyncio.Task[None] | None = None
@@ -152,7 +152,7 @@ class Turn:
             if entry.claims.alone or not (self._over or entry.early or entry.claims.declared):
                 # All later calls wait for it. Those after an open one stay open, too.
                 for later in self.entries[place + 1 :] if entry.open else ():
-                    later.held = later.here and not later.settled and later.call is None
+                    later.behind = later.here and not later.settled and later.call is None
                 return
             if not entry.open:
                 undecided += 1
@@ -169,11 +169,11 @@ class Turn:
         """Confirms or starts a call if that may be done now. ``undecided`` earlier calls may still use the budget."""
         if entry.ticket is not None:
             if entry.ticket.held:
-                self._dispatcher.launch(entry, early=not self._over)
+                self._dispatcher.resume(entry, early=not self._over)
             return
         blocked = entry.blocked
         if any(one.open for one in blocked):
-            entry.held = True
+            entry.behind = True
             return
         if blocked or not (self._over or entry.early):
             return

@@ -38,7 +38,7 @@ def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> byte
     else:
         if kept[0] == key:
             return kept[1]
-        # The encoder's buffer is larger than its content (measured: 4 KB for 140 bytes), so keep a copy.
+    # The encoder's buffer is larger than its content (measured: 4 KB for 140 bytes), so keep a copy.
     data = bytes(memoryview(make(canister)))
     if len(data) <= KEPT:
         force_setattr(canister, "encoding", (key, data))
@@ -154,7 +154,7 @@ def gather(
         group.add(canister, data)
     for message in messages:
         if breakpoints is not None and (at := breakpoints.place(message)) is not None:
-            places = [*places[1 - breakpoints.most :], len(array) + at]
+            places = [*places, len(array) + at][-breakpoints.most :]
         array += message
         array += b","
     # The next canister may still join the last group.
