@@ -96,6 +96,21 @@ async def test_what_was_approved_elsewhere_runs_once(tmp_path: pathlib.Path) -> 
     assert results(ended) == [None, None]
 
 
+async def test_a_run_that_is_cancelled_before_it_begins_runs_no_approved_call(tmp_path: pathlib.Path) -> None:
+    store, book = paused_in(tmp_path), Book()
+    approved = await answered(store, book, Approve())
+    execution = Execution(confirmer=DeferredConfirmer(), grants=store.grants)
+    run = conduct(
+        model("one"), approved.conversation, ensembles=[book.ensemble], execution=execution, answers=approved.answers
+    )
+    run.cancel()
+    conversation = await run
+    assert (book.words, conversation.finish, len(conversation.open)) == ([], "cancelled", 1)
+    # Its approval was not used.
+    ended = await go_on(store, book, approved, "one")
+    assert (book.words, ended.finish) == (["one"], "stop")
+
+
 async def test_an_approval_is_good_once_even_for_a_copy_of_the_state(tmp_path: pathlib.Path) -> None:
     store, book = paused_in(tmp_path), Book()
     approved = await answered(store, book, Approve())

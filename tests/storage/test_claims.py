@@ -23,7 +23,7 @@ from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import Conflict, Superseded
 from ripieno.execution import Execution
 from ripieno.schemas import Schema
-from ripieno.storage.databases import claims
+from ripieno.storage.databases import claims, postgresql
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.databases.tables import CLEANED, MIGRATIONS
@@ -134,6 +134,26 @@ def test_claims_are_renewed_and_end_with_their_block(url: str, monkeypatch: pyte
         assert held
     database.close()
     other.close()
+
+
+def test_a_claim_that_cannot_be_renewed_does_not_end_the_others(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "RENEWAL", 0.01)
+    monkeypatch.setattr(postgresql, "_PATIENCE", 1)
+    database, other, locking = database_at(url), database_at(url), database_at(url)
+    row = "SELECT until - now_seconds() FROM claims WHERE conversation = ?"
+    with database.claimed("", "locked"), database.claimed("", "free"), locking.writing("written") as connection:
+        connection.execute(f"{row} FOR UPDATE", (json.dumps("locked"),))
+        until = time.monotonic() + HANG
+        # Those of one look come in their order: the second look has met the locked one.
+        for _ in range(2):
+            assert expire(other, "free")
+            left = 0.0
+            while left < claims.LEASE / 2:
+                assert time.monotonic() < until, "it was not renewed"
+                with other.using("read") as reading:
+                    left = float(reading.execute(row, (json.dumps("free"),)).fetchone()[0])
+    for one in (database, other, locking):
+        one.close()
 
 
 def test_the_clock_is_that_of_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

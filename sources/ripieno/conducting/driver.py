@@ -45,8 +45,7 @@ from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenC
 from ripieno.storage.journal import Journal
 
 #: Called when a run begins, with the identifier of its conversation and the identity of its model. Returns a function
-#: that gets the events of the run, whether or not the run is iterated, and must not raise. Deltas are events only if
-#: the run is iterated, or followed with ``Run.watch``.
+#: that gets its events, but for deltas if the run is neither iterated nor followed, and must not raise.
 Watcher: TypeAlias = Callable[[str, str], Callable[[Event], None]]
 
 
@@ -195,7 +194,8 @@ class Driver:
         for kind, count in self.model.left_out(self.conversation.canisters).items():
             self._notify(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
         if self.conversation.open:
-            finish = await self._resume()
+            # Cancelled before any call could begin, its answers can be given again.
+            finish: Finish = "cancelled" if self.cancelled else await self._resume()
             if finish != "invocations":
                 return finish
         controls, urged = self.controls, False

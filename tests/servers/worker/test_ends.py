@@ -12,16 +12,18 @@ from dbos import _queue as engine
 from dbos._sys_db import SystemDatabase
 
 from ripieno.assembly.submissions import SubmittedRun
-from ripieno.canisters.events import ConductEnded
+from ripieno.canisters.events import ConductEnded, ExecutionBegan
 from ripieno.conducting.driver import Driver
 from ripieno.exceptions import Superseded
 from ripieno.servers.worker import worker as worker_module
 from ripieno.servers.worker.restoration import Restored, Restorer
+from ripieno.storage.databases import claims
 from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import Dispatched, Ending, Submission
 from ripieno.storage.dispatch.dbos import DbosDispatcher
-from tests.support.workers import Site, submission
+from tests.support.postgresql import address_with_queue
+from tests.support.workers import Site, model, submission
 
 #: Seconds after which a test counts as hung.
 HANG = 120
@@ -133,3 +135,24 @@ async def test_a_worker_that_has_a_run_again_which_another_one_took_goes_on_with
             assert [event async for event in SubmittedRun(one, dispatcher, journal) if isinstance(event, ConductEnded)]
         assert dispatcher.find(one.identifier).finish == "stop"
     assert superseded == [one.identifier]
+
+
+async def test_a_run_whose_claim_is_taken_while_it_waits_has_no_end_here(
+    postgresql_server: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a worker that was stopped for longer than its lease: it cuts its run off, which goes on elsewhere."""
+    monkeypatch.setattr(claims, "RENEWAL", 0.1)
+    host = f"host-{uuid.uuid4().hex[:8]}"
+    site = Site(place=address_with_queue(postgresql_server), folder=tmp_path, host=host)
+    one, models, ends = submission("c", host), iter(("house/hang", "house/text")), list[str]()
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        async with asyncio.timeout(HANG), site.worker(model_of=lambda _: model(next(models))):
+            dispatcher.submit(one)
+            async for event in SubmittedRun(one, dispatcher, journal):
+                if isinstance(event, ExecutionBegan):
+                    with journal.database.using("written") as connection:
+                        connection.execute("UPDATE claims SET epoch = epoch + 1, until = 0")
+                if isinstance(event, ConductEnded):
+                    ends.append(event.finish)
+        assert dispatcher.find(one.identifier).finish == "stop"
+    assert ends == ["stop"]

@@ -70,9 +70,13 @@ class _Watched:
 
 @dataclasses.dataclass(slots=True)
 class _Claim:
-    """The claim of a conversation; and the last event of its run, to be written after ``last``, once it is free."""
+    """The claim of a conversation; and the last event of its run, to be written after ``last``, once it is free.
+
+    ``lost`` says that another process has taken it.
+    """
 
     held: contextlib.AbstractContextManager[bool]
+    lost: bool = False
     ended: ConductEnded | None = None
     last: int = 0
 
@@ -192,13 +196,15 @@ class Stretches:
     @contextlib.asynccontextmanager
     async def _claimed(self, submission: Submission) -> AsyncGenerator[_Claim | None, None]:
         """Claims the conversation, when no other process conducts it. Yields None if it is stopped before."""
-        loop = asyncio.get_running_loop()
+        loop, name = asyncio.get_running_loop(), submission.identifier
 
         def lost() -> None:
+            claim.lost = True
             # The next record would end the run with ``Superseded``: it need not wait for the model until then.
-            loop.call_soon_threadsafe(self._cancel, submission.identifier)
+            with contextlib.suppress(RuntimeError):  # The loop has ended.
+                loop.call_soon_threadsafe(self._cancel, name)
 
-        while submission.identifier not in self._stopped:
+        while name not in self._stopped:
             claim = _Claim(self._journal.database.claimed(submission.owner, submission.conversation, lost))
             if await run_in_thread(claim.held.__enter__, name="claim"):
                 try:
@@ -258,7 +264,7 @@ class Stretches:
                         await run_in_thread(self._keep, submission, run, found.paused, watched.cut(), name="keep")
                         stored = True
         # Otherwise it is tried again, from what the journal has.
-        if not stored or self._is_given_back(run):
+        if not stored or self._is_given_back(run) or self._is_superseded(submission, claim):
             return None
         claim.ended, claim.last = watched.ended, writer.last
         finish = run.conversation.finish or "error"
@@ -321,6 +327,11 @@ class Stretches:
     def _is_given_back(self, run: Run) -> bool:
         """Whether the end of the worker has ended a run: another worker continues it."""
         return self._leaving and run.conversation.finish == "cancelled"
+
+    def _is_superseded(self, submission: Submission, claim: _Claim) -> bool:
+        """Whether another process has taken the conversation over. How the run has ended here is not its end then."""
+        reporter = self._assembly.execution.reporter
+        return claim.lost or reporter.superseded(submission.owner, submission.conversation) is not None
 
     def _keep(self, submission: Submission, run: Run, paused: Paused | None, cut: Sequence[Mapping[str, Any]]) -> None:
         """Keeps a conversation that waits, and forgets any other; and the texts of an answer that was cut off."""

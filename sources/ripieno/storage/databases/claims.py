@@ -157,10 +157,22 @@ class Claims:
                 if not claims:
                     self._renewer = None
                     return
-            with contextlib.suppress(Disconnected), self._connect() as connection:
-                for one in claims:
-                    if not connection.execute(_RENEW, (LEASE, *one.parameters)).rowcount:
-                        self._lose(one)
+            left = list(claims)
+            while left:
+                try:
+                    self._renew_all(left)
+                except Disconnected:
+                    break
+                except InputError:  # Of this claim alone: its row is locked, for example.
+                    continue
+
+    def _renew_all(self, left: list[Claim]) -> None:
+        """Renews claims, and takes each from the list before that. Errors: ``InputError``."""
+        with self._connect() as connection:
+            while left:
+                one = left.pop(0)
+                if not connection.execute(_RENEW, (LEASE, *one.parameters)).rowcount:
+                    self._lose(one)
 
     def _lose(self, claim: Claim) -> None:
         key = claim.owner, claim.conversation
