@@ -26,7 +26,7 @@ from ripieno.servers.chat.followed_run import FollowedRun
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.chat.ring import EventsLost
 from ripieno.servers.http.limits import Refused
-from ripieno.storage.dispatch.events import StretchBegan
+from ripieno.storage.dispatch.events import EventLog, StretchBegan
 from ripieno.storage.journal import NAME
 from ripieno.storage.places import Places
 from tests.support.chat_servers import ChatProcess, assembly_of_server, chat_server
@@ -162,6 +162,24 @@ async def test_a_question_is_answered_at_another_server(site: Site, start: Start
             assert (await reader.until("ConductEnded")).finish == "stop"
         assert await shown(one, identifier) == await shown(other, identifier)
     assert site.words("note") == [f"{identifier}:v"]
+
+
+async def test_an_answer_at_another_server_is_seen_after_the_events_before_it_were_deleted(
+    site: Site, start: Start
+) -> None:
+    start(approved=False)
+    async with asyncio.timeout(HANG), chat_server(site) as one, chat_server(site) as other:
+        identifier = await one.create("ada")
+        reader = await following(one, identifier)
+        await one.say("ada", identifier, HELLO, model="house/two")
+        first, _ = (await reader.until("QuestionsAsked")).questions
+        await reader.until("ConductEnded")
+        with one.journal.database.using("written") as connection:
+            connection.execute("UPDATE events SET at = at - 1000")
+        EventLog(one.journal.database).clean()
+        answer = {"answer": "approve", "digest": first["digest"]}
+        assert await other.answer("ada", identifier, first["invocation"], answer) == 1
+        assert (await reader.until("QuestionAnswered")).answer == "approve"
 
 
 async def test_what_is_allowed_always_counts_at_any_worker_and_is_taken_back_at_any_server(

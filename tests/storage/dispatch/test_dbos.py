@@ -288,6 +288,21 @@ async def test_a_schedule_submits_again_and_again(queue: Queue) -> None:
         queue.dispatcher.end_schedule(queue.host)
 
 
+async def test_an_occurrence_waits_for_a_run_that_it_could_overtake(queue: Queue) -> None:
+    queue.submit("elsewhere", host=f"{queue.host}-other")
+    queue.dispatcher.repeat(Schedule(name=queue.host, cron="* * * * * *", submission=queue.one("pattern")))
+    work = Work(1)
+    async with queue.working(work.stretch, "first"):
+        while not await asyncio.to_thread(queue.dispatcher.taken, f"first/{queue.host}"):  # noqa: ASYNC110  in a database
+            await asyncio.sleep(0.01)
+    queue.dispatcher.end_schedule(queue.host)
+    assert queue.listed() == ["elsewhere"]
+    queue.dispatcher.cancel(queue.identifier("elsewhere"))
+    async with queue.working(work.stretch, "second"):
+        await work.enough.wait()
+    assert work.ran[0].startswith(f"{queue.host}-")
+
+
 def test_an_invalid_schedule_is_refused(queue: Queue) -> None:
     with pytest.raises(InputError, match="The schedule 'x' is not valid"):
         queue.dispatcher.repeat(Schedule(name="x", cron="every day", submission=queue.one("s")))

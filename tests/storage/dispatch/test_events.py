@@ -35,7 +35,7 @@ from ripieno.exceptions import Superseded
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.dispatch.contract import Submission
-from ripieno.storage.dispatch.events import EventLog, topic_of
+from ripieno.storage.dispatch.events import EventLog, QuestionAnswered, topic_of
 from tests.support.postgresql import NewPlace
 
 HANG = 60
@@ -127,6 +127,27 @@ def test_old_events_are_deleted(database: Database) -> None:
     assert [number for number, _ in log.after(ONE, 0)] == [1, 2]
     log.clean(["another"])
     assert log.after(ONE, 0) == []
+
+
+def test_numbers_go_on_after_old_events_are_deleted(database: Database) -> None:
+    log, answered = EventLog(database), QuestionAnswered(invocation="call_1", answer="approve")
+    about = dataclasses.replace(ONE, identifier="")
+    log.append(ONE, 0, EVENTS[:2])
+    for last in (2, 3):
+        with database.using("written") as connection:
+            connection.execute("UPDATE events SET at = at - 1000")
+        log.clean()
+        assert log.after(ONE, 0) == []
+        # A page that is open since then has read all up to this one.
+        assert log.last("ada", "c") == last
+        log.add(about, answered)
+        assert log.since("ada", "c", last) == [(last + 1, "", answered)]
+        with database.using("read") as connection:
+            kept = [tuple(row) for row in connection.execute("SELECT number, body FROM events ORDER BY number")]
+        assert [number for number, _ in kept] == [last, last + 1]
+        assert not any("text" in body for _, body in kept)
+    log.forget("ada", "c")
+    assert log.last("ada", "c") == 0
 
 
 def test_who_has_lost_the_claim_adds_none(postgresql_server: str, new_place: NewPlace) -> None:

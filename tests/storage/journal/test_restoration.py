@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,10 @@ from ripieno.conducting import conduct
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
 from ripieno.storage.journal import GENESIS, Anchor, Journal, anchor_line, read_anchor
+from ripieno.storage.journal.verification import find_anchor
 from ripieno.storage.records import Record, Stage
 from tests.counts import count
+from tests.support.postgresql import address_of_schema
 from tests.support.scripted_models import ensemble, invoke, invokes, says, scripted, tool
 
 USED = {"input_tokens": 100, "output_tokens": 7, "cache_read_tokens": 60}
@@ -319,6 +322,29 @@ def test_what_it_adds_up_to(journal: Journal) -> None:
     json.dumps(found.mapping(), allow_nan=False)
     assert journal.statistics(since="9999").total.turns == 0
     assert journal.statistics(conversation="d").conversations == 0
+
+
+def test_an_anchor_holds_up_no_writer(place: Path | str) -> None:
+    with Journal(place) as journal, Journal(place) as other:
+        other.record([told("began")])
+        anchor = journal.anchor()
+        with journal.database.snapshot("read", complete=True) as connection:
+            assert find_anchor(connection) == anchor
+            other.record([told("began", 1)])
+            assert find_anchor(connection) == anchor
+        assert journal.anchor().number == 2
+
+
+def test_an_anchor_has_the_line_that_is_being_written(postgresql_server: str) -> None:
+    place = address_of_schema(postgresql_server)
+    waiting = "SELECT 1 FROM pg_locks WHERE relation = to_regclass('lines') AND NOT granted"
+    with Journal(place) as journal, Journal(place) as other, ThreadPoolExecutor() as threads:
+        with other.database.writing("written") as connection:
+            other.record([told("began")])
+            anchor = threads.submit(journal.anchor)
+            while connection.execute(waiting).fetchone() is None:
+                assert not anchor.done()
+        assert anchor.result().number == 1
 
 
 def test_an_anchor_on_the_last_line_is_read_again(tmp_path: Path) -> None:

@@ -137,13 +137,19 @@ class PostgresqlDatabase:
 
     @contextlib.contextmanager
     def snapshot(self, action: str, *, complete: bool = False) -> Generator["_Connection", None, None]:
-        with self._translated(action), self._connect() as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        with self._translated(action), self._connect() as connection, contextlib.ExitStack() as lock:
             if complete:
-                # A line gets its number before its commit: waits for those that are being written.
-                connection.execute("LOCK TABLE lines IN SHARE MODE")
-            with contextlib.ExitStack() as cursors:
-                yield _Connection(connection, cursors)
+                # A line gets its number before its commit: waits for those that are being written. Others wait no
+                # longer than until the snapshot is taken.
+                other = lock.enter_context(self._connect())
+                lock.enter_context(other.transaction())
+                other.execute("LOCK TABLE lines IN SHARE MODE")
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                connection.execute("SELECT")  # The first query takes it.
+                lock.close()
+                with contextlib.ExitStack() as cursors:
+                    yield _Connection(connection, cursors)
 
     def claimed(
         self, owner: str, conversation: str, lost: Callable[[], None] | None = None

@@ -233,10 +233,15 @@ class DbosDispatcher:
                 raise asyncio.CancelledError
             return {"finish": ending.finish, "reason": ending.reason}
 
-        def occur(at: str, context: Mapping[str, Any]) -> None:
+        async def occur(at: str, context: Mapping[str, Any]) -> None:
             one = deserialize(Submission, context["submission"])
             name = f"{context['schedule']}-{datetime.datetime.fromisoformat(at):%Y%m%dT%H%M%S}"
-            self.submit(dataclasses.replace(one, identifier=name, conversation=one.conversation or name))
+            one = dataclasses.replace(one, identifier=name, conversation=one.conversation or name)
+            try:
+                await asyncio.to_thread(self.submit, one)
+            except InputError as error:
+                # The database is away, or a run that it could overtake has not ended: ``take_back`` tries it again.
+                raise asyncio.CancelledError from error
 
         with self._refusing("opened"):
             create(self._place)  # The engine would create a file that all may read.

@@ -21,6 +21,11 @@ from ripieno.values import Value
 KEPT = 600.0
 #: Events that are read at once.
 _MOST = 1_000
+#: A row if a conversation has an event after one of the outer query.
+_LATER = """
+    SELECT 1 FROM events AS later
+    WHERE later.owner = events.owner AND later.conversation = events.conversation AND later.number > events.number
+"""
 
 
 class StretchBegan(Value, kw_only=True):
@@ -161,12 +166,17 @@ class EventLog:
             connection.execute("DELETE FROM events WHERE owner = ? AND conversation = ?", row_key(owner, conversation))
 
     def clean(self, running: Collection[str] = ()) -> None:
-        """Deletes the events of submissions that have had none for some minutes, but for those that are ``running``."""
+        """Deletes the events of submissions that have had none for some minutes, but for those that are ``running``.
+
+        The last number of a conversation stays, without a content: who has read it finds what comes later.
+        """
         recent = "SELECT submission FROM events WHERE at >= now_seconds() - ?"
-        query = f"DELETE FROM events WHERE at < now_seconds() - ? AND submission NOT IN ({recent})"
+        old = f"at < now_seconds() - ? AND submission NOT IN ({recent})"
         if running:
-            query += f" AND submission NOT IN ({', '.join(['?'] * len(running))})"
+            old += f" AND submission NOT IN ({', '.join(['?'] * len(running))})"
         with self.database.using("written") as connection:
+            connection.execute(f"DELETE FROM events WHERE {old} AND EXISTS ({_LATER})", (KEPT, KEPT, *running))
+            query = f"UPDATE events SET submission = '', body = '{{}}' WHERE {old} AND submission != ''"
             connection.execute(query, (KEPT, KEPT, *running))
 
 
