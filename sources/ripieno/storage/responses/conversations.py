@@ -48,10 +48,15 @@ class ConversationStore(Rows):
         return StoredConversation(caller=caller, identifier=identifier, body=body)
 
     def replace(self, one: StoredConversation) -> None:
-        """Replaces the body of a conversation."""
+        """Replaces the body of a conversation. Errors: ``StoreFull``."""
         data = encode(one.body)
         sealed = self.keys.access(one.caller).seal(data, "conversation", one.identifier)
-        with self.database.using("written") as connection:
+        with self.database.writing("written") as connection:
+            query = f"SELECT size FROM response_conversations WHERE {_MINE}"
+            found = connection.execute(query, (named(one.caller), one.identifier)).fetchone()
+            # A shorter one is written also for a caller who has too much.
+            if found is not None and (more := len(data) - int(found[0])) > 0:
+                self.check_room(connection, one.caller, more)
             connection.execute(
                 f"UPDATE response_conversations SET size = ?, body = ? WHERE {_MINE}",
                 (len(data), sealed, named(one.caller), one.identifier),

@@ -74,6 +74,11 @@ async def test_a_request_that_fails_leaves_its_conversation(tmp_path: pathlib.Pa
             ({"items": 7}, "items is a list"),
             ({"items": [{}] * 21}, "at most 20"),
             ({"metadata": {"a": 1}}, "metadata has at most 16 texts"),
+            ({"metadata": {f"{number}": "" for number in range(17)}}, "metadata has at most 16 texts"),
+            ({"metadata": {"ä" * 65: ""}}, "names of at most 64 characters"),
+            ({"metadata": {"a": "ä" * 513}}, "at most 512 characters"),
         ):
             with pytest.raises(openai.BadRequestError, match=words):
                 await client.conversations.create(extra_body=body)
+        most = {f"{number:ä>64}": "ä" * 512 for number in range(16)}
+        assert (await client.conversations.create(metadata=most)).metadata == most

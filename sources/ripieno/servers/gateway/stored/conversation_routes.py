@@ -28,8 +28,8 @@ from ripieno.storage.responses.conversations import changed
 from ripieno.storage.responses.rows import StoredConversation
 
 _PATH = "/v1/conversations"
-#: The most items of one request, and pairs of metadata.
-_ITEMS, _PAIRS = 20, 16
+#: The most items of one request, pairs of metadata, and characters of their names and texts, as of the official API.
+_ITEMS, _PAIRS, _NAME, _TEXT = 20, 16, 64, 512
 Handler = Callable[[Request], Awaitable[Any]]
 
 
@@ -163,7 +163,11 @@ def _metadata_in(native: dict[str, Any]) -> dict[str, str]:
     metadata = native.get("metadata")
     if metadata is None:
         return {}
-    pairs = metadata.items() if is_table(metadata) else ()
-    if not is_table(metadata) or len(metadata) > _PAIRS or not all(isinstance(value, str) for _, value in pairs):
-        raise RequestInvalidity(f"metadata has at most {_PAIRS} texts.", parameter="metadata")
+    if not is_table(metadata) or len(metadata) > _PAIRS or not all(_fits(*pair) for pair in metadata.items()):
+        words = f"at most {_PAIRS} texts, of at most {_TEXT} characters each, with names of at most {_NAME} characters"
+        raise RequestInvalidity(f"metadata has {words}.", parameter="metadata")
     return dict(metadata)
+
+
+def _fits(name: str, value: object) -> bool:
+    return len(name) <= _NAME and isinstance(value, str) and len(value) <= _TEXT
