@@ -76,18 +76,13 @@ class Endpoint:
         self._settings = settings
         self._serving = serving
         self._runs = serving.runs if protocol.stores and self._streams else None
-        self._limits = RequestLimits(
-            messages=settings.messages, parts=settings.parts, tools=settings.tools, containers=settings.containers
-        )
+        self._limits = RequestLimits.of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._serving.observer.observe(self._protocol.name, scope) as log:
-            reservation = self._serving.budget.reserve()
-            try:
-                exchange = _Exchange(scope=scope, receive=receive, send=send, log=log)
-                await self._handle(exchange, reservation)
-            finally:
-                reservation.release()
+        observed = self._serving.observer.observe(self._protocol.name, scope)
+        with observed as log, self._serving.budget.reserve() as reservation:
+            exchange = _Exchange(scope=scope, receive=receive, send=send, log=log)
+            await self._handle(exchange, reservation)
 
     async def _handle(self, exchange: _Exchange, reservation: Reservation) -> None:
         scope, log = exchange.scope, exchange.log

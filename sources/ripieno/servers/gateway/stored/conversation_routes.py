@@ -59,9 +59,7 @@ class _Conversations:
         self._library = runs.library
         self._store = runs.library.conversations
         self._settings = settings
-        self._limits = RequestLimits(
-            messages=settings.messages, parts=settings.parts, tools=settings.tools, containers=settings.containers
-        )
+        self._limits = RequestLimits.of(settings)
 
     async def create(self, request: Request) -> Response:
         """A new conversation, with items."""
