@@ -122,12 +122,11 @@ class Endpoint:
         stored: StoredRequest | None = None
         if self._runs is not None:
             self._runs.keep()
-            native, stored = await self._runs.library.read(native, exchange.caller)
+            native, stored = await self._runs.library.read(native, exchange.caller, reservation)
         if self._runs is not None and stored is not None:
             stack.push_async_callback(self._runs.library.release, stored)
             state.get(HISTORY, []).extend(stored.history)
-            size += stored.chain
-            reservation.add(stored.chain)
+            size += stored.size
             self._limits.check(native)
         asked = await in_turn(lambda: self._protocol.parse(native), size)
         if stored is not None:
@@ -220,7 +219,8 @@ class Endpoint:
         """Answers a queued response in the process that holds it, which is a worker."""
         assert self._runs is not None
         given = row.body["asked"]
-        asked = stored.restored(self._protocol.parse(stored.expanded({**given["native"], "input": stored.own})))
+        native = stored.expanded({**given["native"], "input": stored.own})
+        asked = stored.restored(await in_turn(lambda: self._protocol.parse(native), row.chain + stored.size))
         scope: Scope = {"method": "POST", "path": given["route"], "headers": [], "state": {"caller": row.caller}}
         await self._runs.conduct(stored, self._background(asked, scope, stored), streamed=given["streamed"])
 

@@ -69,6 +69,20 @@ class ConversationStore(Rows):
             connection.execute(f"DELETE FROM conversation_items WHERE {_ITEMS}", key)
             return connection.execute(f"DELETE FROM response_conversations WHERE {_MINE}", key).rowcount > 0
 
+    def size(self, caller: str, identifier: str) -> int | None:
+        """The bytes of the items of a conversation; None as of ``load``. Errors: ``ChainTooLong``."""
+        with self.database.using("read") as connection:
+            query = (
+                f"SELECT (SELECT coalesce(sum(size), 0) FROM conversation_items WHERE {_ITEMS}) "
+                f"FROM response_conversations WHERE {_MINE} AND expires > ?"
+            )
+            values = (named(caller), identifier, named(caller), identifier, self.now(connection))
+            found = connection.execute(query, values).fetchone()
+        if found is None:
+            return None
+        self._bound(int(found[0]))
+        return int(found[0])
+
     def items(self, caller: str, identifier: str) -> Sequence[Item]:
         """The items of a conversation, the oldest first. Errors: ``ChainTooLong``."""
         with self.database.using("read") as connection:

@@ -1,7 +1,8 @@
 """The routes of stored conversations and their items."""
 
+import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -22,8 +23,8 @@ from ripieno.servers.gateway.stored.requests import (
     new_identifier,
     not_found,
 )
-from ripieno.servers.http.bodies import json_response, read_native, receive_body
-from ripieno.servers.http.limits import RequestLimits
+from ripieno.servers.http.bodies import in_turn, json_response, read_native, receive_body
+from ripieno.servers.http.limits import MemoryBudget, RequestLimits, Reservation
 from ripieno.storage.responses.conversations import changed
 from ripieno.storage.responses.rows import StoredConversation
 
@@ -34,10 +35,10 @@ Handler = Callable[[Request], Awaitable[Any]]
 
 
 def conversation_routes(
-    answered: Callable[[Handler], Handler], settings: GatewayDescriptor, runs: BackgroundRuns
+    answered: Callable[[Handler], Handler], settings: GatewayDescriptor, runs: BackgroundRuns, budget: MemoryBudget
 ) -> list[Route]:
     """The routes; ``answered`` gives errors the form of a wire."""
-    one = _Conversations(runs, settings)
+    one = _Conversations(runs, settings, budget)
     rows: tuple[tuple[str, str, Handler], ...] = (
         ("", "POST", one.create),
         ("/{identifier}", "GET", one.fetch),
@@ -54,8 +55,9 @@ def conversation_routes(
 class _Conversations:
     """The handlers. Each look-up is by the caller and the identifier."""
 
-    def __init__(self, runs: BackgroundRuns, settings: GatewayDescriptor) -> None:
+    def __init__(self, runs: BackgroundRuns, settings: GatewayDescriptor, budget: MemoryBudget) -> None:
         self._runs = runs
+        self._budget = budget
         self._library = runs.library
         self._store = runs.library.conversations
         self._settings = settings
@@ -63,13 +65,14 @@ class _Conversations:
 
     async def create(self, request: Request) -> Response:
         """A new conversation, with items."""
-        native = await self._read(request)
         identifier = new_identifier(CONVERSATION)
-        body = {"created_at": int(time.time()), "metadata": _metadata_in(native)}
-        one = StoredConversation(caller=_caller(request), identifier=identifier, body=body)
-        self._runs.keep()
-        await self._library.run(self._store.create, one, identified(_items_in(native), identifier))
-        return _described(one)
+        with self._budget.reserve() as reservation:
+            native = await self._read(request, reservation)
+            body = {"created_at": int(time.time()), "metadata": _metadata_in(native)}
+            one = StoredConversation(caller=_caller(request), identifier=identifier, body=body)
+            self._runs.keep()
+            await self._library.run(self._store.create, one, identified(_items_in(native), identifier))
+            return _described(one)
 
     async def fetch(self, request: Request) -> Response:
         """The conversation, without its items."""
@@ -78,7 +81,8 @@ class _Conversations:
     async def update(self, request: Request) -> Response:
         """Replaces the metadata."""
         one = await self._find(request)
-        native = await self._read(request)
+        with self._budget.reserve() as reservation:
+            native = await self._read(request, reservation)
         if "metadata" not in native:
             raise RequestInvalidity("The request has no metadata.", parameter="metadata")
         one = changed(one, metadata=_metadata_in(native))
@@ -93,26 +97,25 @@ class _Conversations:
 
     async def items(self, request: Request) -> Response:
         """A page of the items."""
-        one = await self._find(request)
-        found = await self._library.run(self._store.items, one.caller, one.identifier)
-        return json_response(encode(page_of(found, request.query_params)))
+        async with self._items(request) as (found, size):
+            return json_response(await in_turn(lambda: encode(page_of(found, request.query_params)), size))
 
     async def add(self, request: Request) -> Response:
         """Adds items at the end."""
         one = await self._find(request)
-        native = await self._read(request)
-        items = identified(_items_in(native), new_identifier(CONVERSATION))
-        await self._library.run(self._store.append, one.caller, one.identifier, items)
-        return json_response(encode(page_of(items, {"order": "asc", "limit": "100"})))
+        with self._budget.reserve() as reservation:
+            native = await self._read(request, reservation)
+            items = identified(_items_in(native), new_identifier(CONVERSATION))
+            await self._library.run(self._store.append, one.caller, one.identifier, items)
+            return json_response(encode(page_of(items, {"order": "asc", "limit": "100"})))
 
     async def item(self, request: Request) -> Response:
         """One item."""
-        one = await self._find(request)
-        found = await self._library.run(self._store.items, one.caller, one.identifier)
-        fitting = [item for item in found if item["id"] == request.path_params["item"]]
-        if not fitting:
-            raise not_found(NO_ITEM)
-        return json_response(encode(fitting[0]))
+        async with self._items(request) as (found, _):
+            fitting = [item for item in found if item["id"] == request.path_params["item"]]
+            if not fitting:
+                raise not_found(NO_ITEM)
+            return json_response(encode(fitting[0]))
 
     async def remove(self, request: Request) -> Response:
         """Deletes an item; returns the conversation."""
@@ -131,10 +134,19 @@ class _Conversations:
             raise not_found(NO_CONVERSATION)
         return one
 
-    async def _read(self, request: Request) -> dict[str, Any]:
+    @contextlib.asynccontextmanager
+    async def _items(self, request: Request) -> AsyncGenerator[tuple[Sequence[Any], int], None]:
+        """All items, and their bytes, whose memory is reserved before they are read."""
+        one = await self._find(request)
+        size = await self._library.run(self._store.size, one.caller, one.identifier) or 0
+        with self._budget.reserve() as reservation:
+            reservation.add(size)
+            yield await self._library.run(self._store.items, one.caller, one.identifier), size
+
+    async def _read(self, request: Request, reservation: Reservation) -> dict[str, Any]:
         settings = self._settings
         most = settings.body_bytes
-        body = await receive_body(request.receive, most=most, seconds=settings.body_seconds)
+        body = await receive_body(request.receive, most=most, seconds=settings.body_seconds, reservation=reservation)
         return dict(await read_native(body or b"{}", {}, most=most, limits=self._limits))
 
 
