@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import pathlib
+import threading
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -13,7 +14,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from ripieno.canisters import AssistantCanister, ResultCanister, UserCanister
 from ripieno.canisters.events import Event
+from ripieno.jsonvalues import parse
 from ripieno.models.protocol import Asked
+from ripieno.servers.gateway import socket_memory
+from ripieno.servers.http import bodies
 from ripieno.servers.http.connections import Bounds
 from ripieno.testing.scores.turns import Turn
 from tests.servers.gateway.test_streams import Gated
@@ -195,6 +199,49 @@ async def test_a_message_that_is_too_large(tmp_path: pathlib.Path) -> None:
         await complete(socket, "a" * 1000)
         await socket.send("a" * 2001)
         assert await closed(socket) == 1009
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "refused"),
+    [
+        ({"concurrency": 0}, "{", (503, "server_overloaded")),
+        ({"memory_bytes": 12 * 3000}, json.dumps("a" * 3000), (503, "overloaded")),
+        ({"containers": 10}, json.dumps([[]] * 10), (413, "too_many_containers")),
+        ({"messages": 2}, '{"input": [1, 2, 3]}', (413, "too_many_messages")),
+    ],
+)
+async def test_a_message_has_the_limits_of_a_body_before_it_is_understood(
+    settings: dict[str, int], message: str, refused: tuple[int, str], tmp_path: pathlib.Path
+) -> None:
+    async with opened(tmp_path, **settings) as (socket, _, _):
+        for _ in range(3):
+            await socket.send(message)
+            (found,) = await hear(socket)
+            assert (found["status"], found["error"]["code"]) == refused
+        if "concurrency" not in settings:
+            # Nothing is held, nor is a message counted twice.
+            await complete(socket, "a" * 2000)
+            await complete(socket, "a" * 2000)
+
+
+async def test_a_long_message_is_read_in_a_thread(tmp_path: pathlib.Path) -> None:
+    in_loop: list[bool] = []
+
+    def noted(text: bytes, **limits: int) -> Any:
+        if len(text) > 100_000:
+            in_loop.append(threading.current_thread() is threading.main_thread())
+        return parse(text, **limits)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bodies, socket_memory):
+            patch.setattr(module, "parse", noted)
+        async with opened(tmp_path) as (socket, _, _):
+            first = await complete(socket, "a" * 100_000)
+            # As a message, and as the body of a request.
+            assert in_loop == [False] * 2
+            await complete(socket, "Two.", previous_response_id=first["id"])
+            # What the socket remembers, and the body of a request.
+            assert in_loop == [False] * 4
 
 
 async def test_a_message_in_too_many_fragments(tmp_path: pathlib.Path) -> None:

@@ -149,6 +149,28 @@ def test_a_caller_has_limits_of_rows_and_bytes(place: pathlib.Path | str) -> Non
     stores.database.close()
 
 
+def test_another_body_of_a_conversation_needs_room(place: pathlib.Path | str) -> None:
+    stores = stores_at(place, size=100)
+
+    def write(text: str) -> None:
+        stores.conversations.replace(StoredConversation(caller="ada", identifier="c", body={"text": text}))
+
+    stores.conversations.create(StoredConversation(caller="ada", identifier="c", body={}), [])
+    # {"text":""} has eleven bytes.
+    write("a" * 89)
+    with pytest.raises(StoreFull):
+        write("a" * 90)
+    found = stores.conversations.load("ada", "c")
+    assert found is not None
+    assert found.body == {"text": "a" * 89}
+    write("b" * 89)
+    # A caller with as many rows as allowed may still shorten one.
+    full = stores_at(place, rows=1)
+    full.conversations.replace(StoredConversation(caller="ada", identifier="c", body={"text": "b"}))
+    for one in (stores, full):
+        one.database.close()
+
+
 def test_what_has_expired_is_not_there_and_is_deleted(stores: Stores) -> None:
     stores.save("a")
     stores.clock.now += 10

@@ -76,18 +76,13 @@ class Endpoint:
         self._settings = settings
         self._serving = serving
         self._runs = serving.runs if protocol.stores and self._streams else None
-        self._limits = RequestLimits(
-            messages=settings.messages, parts=settings.parts, tools=settings.tools, containers=settings.containers
-        )
+        self._limits = RequestLimits.of(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._serving.observer.observe(self._protocol.name, scope) as log:
-            reservation = self._serving.budget.reserve()
-            try:
-                exchange = _Exchange(scope=scope, receive=receive, send=send, log=log)
-                await self._handle(exchange, reservation)
-            finally:
-                reservation.release()
+        observed = self._serving.observer.observe(self._protocol.name, scope)
+        with observed as log, self._serving.budget.reserve() as reservation:
+            exchange = _Exchange(scope=scope, receive=receive, send=send, log=log)
+            await self._handle(exchange, reservation)
 
     async def _handle(self, exchange: _Exchange, reservation: Reservation) -> None:
         scope, log = exchange.scope, exchange.log
@@ -127,12 +122,11 @@ class Endpoint:
         stored: StoredRequest | None = None
         if self._runs is not None:
             self._runs.keep()
-            native, stored = await self._runs.library.read(native, exchange.caller)
+            native, stored = await self._runs.library.read(native, exchange.caller, reservation)
         if self._runs is not None and stored is not None:
             stack.push_async_callback(self._runs.library.release, stored)
             state.get(HISTORY, []).extend(stored.history)
-            size += stored.chain
-            reservation.add(stored.chain)
+            size += stored.size
             self._limits.check(native)
         asked = await in_turn(lambda: self._protocol.parse(native), size)
         if stored is not None:
@@ -225,7 +219,8 @@ class Endpoint:
         """Answers a queued response in the process that holds it, which is a worker."""
         assert self._runs is not None
         given = row.body["asked"]
-        asked = stored.restored(self._protocol.parse(stored.expanded({**given["native"], "input": stored.own})))
+        native = stored.expanded({**given["native"], "input": stored.own})
+        asked = stored.restored(await in_turn(lambda: self._protocol.parse(native), row.chain + stored.size))
         scope: Scope = {"method": "POST", "path": given["route"], "headers": [], "state": {"caller": row.caller}}
         await self._runs.conduct(stored, self._background(asked, scope, stored), streamed=given["streamed"])
 

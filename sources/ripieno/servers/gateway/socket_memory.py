@@ -4,8 +4,8 @@ from typing import Any
 
 from ripieno.jsonvalues import encode, parse
 from ripieno.models.protocol import Refusal
-from ripieno.servers.http.bodies import DEPTH
-from ripieno.servers.http.limits import MemoryBudget, Refused
+from ripieno.servers.http.bodies import DEPTH, in_turn
+from ripieno.servers.http.limits import MemoryBudget, Refused, Reservation
 
 _UNKNOWN = Refusal(
     status=400,
@@ -29,11 +29,13 @@ class SocketMemory:
         """Whether this is the latest response."""
         return isinstance(identifier, str) and identifier == self._identifier
 
-    def find(self, identifier: object) -> list[Any]:
-        """The items of the conversation up to this response. Errors: ``Refused``."""
+    async def find(self, identifier: object, reservation: Reservation) -> list[Any]:
+        """The items of the conversation up to this response, whose memory is reserved. Errors: ``Refused``."""
         if not self.has(identifier):
             raise Refused(_UNKNOWN)
-        found: Any = parse(self._items, max_bytes=self._most, max_depth=DEPTH * 2)
+        data = self._items
+        reservation.add(len(data))
+        found: Any = await in_turn(lambda: parse(data, max_bytes=self._most, max_depth=DEPTH * 2), len(data))
         return list(found)
 
     def keep(self, identifier: str, items: list[Any]) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.descriptors import GatewayDescriptor
-from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import encode, is_table, parse
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
 from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.events import KEPT, LAST, content, named, pieces
@@ -22,8 +22,8 @@ from ripieno.servers.gateway.middleware import Slots
 from ripieno.servers.gateway.responses import send_refusal
 from ripieno.servers.gateway.socket_memory import SocketMemory
 from ripieno.servers.gateway.stored.requests import items_in
-from ripieno.servers.http.bodies import DEPTH
-from ripieno.servers.http.limits import MemoryBudget, Refused
+from ripieno.servers.http.bodies import read_native
+from ripieno.servers.http.limits import MemoryBudget, Refused, RequestLimits, Reservation
 
 #: The key in a scope's state of the identifier that a request continues.
 PREVIOUS = "previous_response"
@@ -84,6 +84,7 @@ class SocketEndpoint:
                     endpoint=self._endpoint,
                     settings=self._settings,
                     slots=self._slots,
+                    budget=self._budget,
                     memory=memory,
                     scope=scope,
                     receive=receive,
@@ -102,6 +103,7 @@ class _Session:
     endpoint: ASGIApp
     settings: GatewayDescriptor
     slots: Slots
+    budget: MemoryBudget
     memory: SocketMemory
     scope: Scope
     receive: Receive
@@ -182,38 +184,47 @@ class _Session:
             await self.send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def _answer(self, message: Message) -> None:
-        previous: object = None
-        native: dict[str, Any] = {}
-        try:
-            native = self._read(message)
-            previous = native.get("previous_response_id")
-            if previous is not None and (self.settings.store is None or self.memory.has(previous)):
-                del native["previous_response_id"]
-                native["input"] = [*self.memory.find(previous), *items_in(native.get("input"))]
-            refusal = self.slots.take()
-        except Refused as refused:
-            refusal = refused.refusal
+        refusal = self.slots.take()
+        if refusal is None:
+            try:
+                refusal = await self._take_request(message)
+            finally:
+                self.slots.give()
         if refusal is not None:
-            self.memory.forget(previous)
             self._end()
             await self._refuse(refusal)
-            return
-        try:
-            await self._respond(native, previous)
-        finally:
-            self.slots.give()
 
-    def _read(self, message: Message) -> dict[str, Any]:
-        """The request in a message. Errors: ``Refused``."""
+    async def _take_request(self, message: Message) -> Refusal | None:
+        """Answers the request in a message; the refusal if it has none, or continues what is not known."""
+        previous: object = None
+        try:
+            with self.budget.reserve() as reservation:
+                native = await self._read(message, reservation)
+                previous = native.get("previous_response_id")
+                if previous is not None and (self.settings.store is None or self.memory.has(previous)):
+                    del native["previous_response_id"]
+                    found = await self.memory.find(previous, reservation)
+                    native["input"] = [*found, *items_in(native.get("input"))]
+        except Refused as refused:
+            self.memory.forget(previous)
+            return refused.refusal
+        # The endpoint reserves the same memory, before anything else runs.
+        await self._respond(native, previous)
+        return None
+
+    async def _read(self, message: Message, reservation: Reservation) -> dict[str, Any]:
+        """The request in a message, under the limits of a body. Errors: ``Refused``."""
         text = message.get("text")
         if text is None:
             raise Refused(_TEXT)
-        try:
-            native = parse(text.encode(), max_bytes=self.settings.body_bytes, max_depth=DEPTH)
-        except JsonInvalidity as error:
-            words = f"The message is not strict JSON: {error}"
-            raise Refused(Refusal(status=400, message=words, code="invalid_json")) from error
-        if not is_table(native) or native.get("type") != _CREATE:
+        data = text.encode()
+        reservation.add(len(data))
+        native: Mapping[str, Any] = {}
+        # Another value than an object is no request either.
+        with contextlib.suppress(InputError):
+            limits = RequestLimits.of(self.settings)
+            native = await read_native(data, {}, most=self.settings.body_bytes, limits=limits)
+        if native.get("type") != _CREATE:
             words = f'A message is a JSON object with "type": "{_CREATE}" and the members of a request.'
             raise Refused(Refusal(status=400, message=words, code="invalid_message", parameter="type"))
         return {key: value for key, value in native.items() if key not in _ABSENT}

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from types import TracebackType
 from typing import Any
 
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.models.protocol import Refusal
 from ripieno.values import Value
@@ -39,6 +41,13 @@ class RequestLimits(Value, kw_only=True):
     tools: int
     containers: int
     table: str = "[gateway]"
+
+    @classmethod
+    def of(cls, settings: GatewayDescriptor) -> "RequestLimits":
+        """Those of a gateway."""
+        return cls(
+            messages=settings.messages, parts=settings.parts, tools=settings.tools, containers=settings.containers
+        )
 
     def check_body(self, body: bytes) -> None:
         """Errors: ``Refused`` for JSON with more objects and lists, which would need much memory and time to read."""
@@ -93,7 +102,7 @@ class MemoryBudget:
         self._left = most
 
     def reserve(self) -> "Reservation":
-        """The share of one request; it must be released."""
+        """The share of one request; it must be released, or entered."""
         return Reservation(self)
 
     def take(self, count: int) -> None:
@@ -114,6 +123,14 @@ class Reservation:
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
         self._taken = 0
+
+    def __enter__(self) -> "Reservation":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
 
     def add(self, size: int) -> None:
         """Takes the memory for further bytes of the body. Errors: ``Refused``."""

@@ -48,10 +48,15 @@ class ConversationStore(Rows):
         return StoredConversation(caller=caller, identifier=identifier, body=body)
 
     def replace(self, one: StoredConversation) -> None:
-        """Replaces the body of a conversation."""
+        """Replaces the body of a conversation. Errors: ``StoreFull``."""
         data = encode(one.body)
         sealed = self.keys.access(one.caller).seal(data, "conversation", one.identifier)
-        with self.database.using("written") as connection:
+        with self.database.writing("written") as connection:
+            query = f"SELECT size FROM response_conversations WHERE {_MINE}"
+            found = connection.execute(query, (named(one.caller), one.identifier)).fetchone()
+            # A shorter one is written also for a caller who has too much.
+            if found is not None and (more := len(data) - int(found[0])) > 0:
+                self.check_room(connection, one.caller, more)
             connection.execute(
                 f"UPDATE response_conversations SET size = ?, body = ? WHERE {_MINE}",
                 (len(data), sealed, named(one.caller), one.identifier),
@@ -63,6 +68,20 @@ class ConversationStore(Rows):
             key = named(caller), identifier
             connection.execute(f"DELETE FROM conversation_items WHERE {_ITEMS}", key)
             return connection.execute(f"DELETE FROM response_conversations WHERE {_MINE}", key).rowcount > 0
+
+    def size(self, caller: str, identifier: str) -> int | None:
+        """The bytes of the items of a conversation; None as of ``load``. Errors: ``ChainTooLong``."""
+        with self.database.using("read") as connection:
+            query = (
+                f"SELECT (SELECT coalesce(sum(size), 0) FROM conversation_items WHERE {_ITEMS}) "
+                f"FROM response_conversations WHERE {_MINE} AND expires > ?"
+            )
+            values = (named(caller), identifier, named(caller), identifier, self.now(connection))
+            found = connection.execute(query, values).fetchone()
+        if found is None:
+            return None
+        self._bound(int(found[0]))
+        return int(found[0])
 
     def items(self, caller: str, identifier: str) -> Sequence[Item]:
         """The items of a conversation, the oldest first. Errors: ``ChainTooLong``."""

@@ -1,14 +1,31 @@
 """Stored conversations, with the official client: their items, their lock, and what a failed response leaves."""
 
+import dataclasses
 import pathlib
+import threading
 from typing import Any
 
 import openai
 import pytest
+from frozendict import frozendict
 
+from ripieno.canisters import AssistantCanister
+from ripieno.canisters.events import Event
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.descriptors.gateway import StoreDescriptor
+from ripieno.models.protocol import Asked
+from ripieno.servers.gateway import application
+from ripieno.servers.gateway.endpoint import Endpoint
 from tests.servers.gateway.stored.test_background import gated
+from tests.support.gateways import KINDS, MODEL, says
 from tests.support.postgresql import NewPlace
-from tests.support.stores import storing
+from tests.support.stores import CHAT, SECRET, storing
+
+RESPONSES = KINDS["openai-responses"].protocol
+
+
+def message(text: str) -> Any:
+    return {"type": "message", "role": "user", "content": text}
 
 
 async def test_a_conversation_gains_its_items_at_the_end(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
@@ -74,6 +91,87 @@ async def test_a_request_that_fails_leaves_its_conversation(tmp_path: pathlib.Pa
             ({"items": 7}, "items is a list"),
             ({"items": [{}] * 21}, "at most 20"),
             ({"metadata": {"a": 1}}, "metadata has at most 16 texts"),
+            ({"metadata": {f"{number}": "" for number in range(17)}}, "metadata has at most 16 texts"),
+            ({"metadata": {"ä" * 65: ""}}, "names of at most 64 characters"),
+            ({"metadata": {"a": "ä" * 513}}, "at most 512 characters"),
         ):
             with pytest.raises(openai.BadRequestError, match=words):
                 await client.conversations.create(extra_body=body)
+        most = {f"{number:ä>64}": "ä" * 512 for number in range(16)}
+        assert (await client.conversations.create(metadata=most)).metadata == most
+
+
+# Limits, which count a conversation as a part of the request that continues it.
+
+
+def fine(_: Asked) -> list[Event]:
+    return says(CHAT, [AssistantCanister.of("Fine.")])
+
+
+async def test_a_conversation_shares_the_budget_of_memory(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path, fine, memory_bytes=12 * 60_000) as gateway, gateway.client() as client:
+        conversation = await client.conversations.create(items=[message("a" * 40_000)])
+
+        async def respond() -> Any:
+            return await client.responses.create(model="any", input="One.", conversation=conversation.id, store=True)
+
+        async def add(length: int) -> Any:
+            return await client.conversations.items.create(conversation.id, items=[message("b" * length)])
+
+        added = await add(40_000)
+        with gateway.watched() as statements:
+            for asking in (
+                respond(),
+                client.conversations.items.list(conversation.id),
+                client.conversations.items.retrieve(added.data[0].id or "", conversation_id=conversation.id),
+            ):
+                with pytest.raises(openai.InternalServerError) as caught:
+                    await asking
+                assert (caught.value.status_code, caught.value.code) == (503, "overloaded")
+        # Nothing was read for what was refused.
+        assert [one for one in statements if "conversation_items" in one]
+        assert not [one for one in statements if "body FROM conversation_items" in one]
+        for asking in (add(70_000), client.conversations.create(items=[message("c" * 70_000)])):
+            with pytest.raises(openai.InternalServerError, match="too little memory"):
+                await asking
+        await client.conversations.items.delete(added.data[0].id or "", conversation_id=conversation.id)
+        # Nothing is held.
+        for _ in range(2):
+            assert (await respond()).output_text == "Fine."
+            assert (await client.conversations.items.list(conversation.id)).data
+
+
+async def test_a_long_conversation_is_translated_in_a_thread(tmp_path: pathlib.Path) -> None:
+    in_loop: list[bool] = []
+
+    def parse(native: Any) -> Asked:
+        in_loop.append(threading.current_thread() is threading.main_thread())
+        return RESPONSES.parse(native)
+
+    noted = dataclasses.replace(RESPONSES, parse=parse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(application, "protocols_of", lambda _: [noted])
+        async with storing(tmp_path) as gateway, gateway.client() as client:
+            conversation = await client.conversations.create(items=[message("a" * 100_000)])
+            await client.responses.create(model="any", input="One.", conversation=conversation.id)
+            first = await client.responses.create(model="any", input="a" * 100_000)
+            await client.responses.create(model="any", input="Two.", previous_response_id=first.id)
+            assert in_loop == [False] * 3
+            # As a worker answers.
+            settings = GatewayDescriptor(map=frozendict({"*": f"back/{MODEL}"}), secret=SECRET, store=StoreDescriptor())
+            serving = application.serving_of(gateway.front.assembly, settings, clock=gateway.clock)
+            assert serving.runs is not None
+            library = serving.runs.library
+            native = {"model": "any", "input": "Three.", "conversation": conversation.id, "background": True}
+            with serving.budget.reserve() as reservation:
+                _, request = await library.read(native, "ada", reservation)
+            assert request is not None
+            response = {"id": request.identifier, "object": "response", "status": "queued"}
+            await library.run(lambda: library.queue(request, response, route="/v1/responses", streamed=False))
+            row = await library.load("ada", request.identifier)
+            assert row is not None
+            taken = await library.run(library.take, row)
+            assert taken is not None
+            await Endpoint(noted, serving).conduct(row, taken)
+            assert (await client.responses.retrieve(request.identifier)).output_text.endswith(" Three.")
+            assert in_loop == [False] * 4

@@ -1,7 +1,8 @@
 """The routes of stored conversations and their items."""
 
+import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -22,22 +23,22 @@ from ripieno.servers.gateway.stored.requests import (
     new_identifier,
     not_found,
 )
-from ripieno.servers.http.bodies import json_response, read_native, receive_body
-from ripieno.servers.http.limits import RequestLimits
+from ripieno.servers.http.bodies import in_turn, json_response, read_native, receive_body
+from ripieno.servers.http.limits import MemoryBudget, RequestLimits, Reservation
 from ripieno.storage.responses.conversations import changed
 from ripieno.storage.responses.rows import StoredConversation
 
 _PATH = "/v1/conversations"
-#: The most items of one request, and pairs of metadata.
-_ITEMS, _PAIRS = 20, 16
+#: The most items of one request, pairs of metadata, and characters of their names and texts, as of the official API.
+_ITEMS, _PAIRS, _NAME, _TEXT = 20, 16, 64, 512
 Handler = Callable[[Request], Awaitable[Any]]
 
 
 def conversation_routes(
-    answered: Callable[[Handler], Handler], settings: GatewayDescriptor, runs: BackgroundRuns
+    answered: Callable[[Handler], Handler], settings: GatewayDescriptor, runs: BackgroundRuns, budget: MemoryBudget
 ) -> list[Route]:
     """The routes; ``answered`` gives errors the form of a wire."""
-    one = _Conversations(runs, settings)
+    one = _Conversations(runs, settings, budget)
     rows: tuple[tuple[str, str, Handler], ...] = (
         ("", "POST", one.create),
         ("/{identifier}", "GET", one.fetch),
@@ -54,24 +55,24 @@ def conversation_routes(
 class _Conversations:
     """The handlers. Each look-up is by the caller and the identifier."""
 
-    def __init__(self, runs: BackgroundRuns, settings: GatewayDescriptor) -> None:
+    def __init__(self, runs: BackgroundRuns, settings: GatewayDescriptor, budget: MemoryBudget) -> None:
         self._runs = runs
+        self._budget = budget
         self._library = runs.library
         self._store = runs.library.conversations
         self._settings = settings
-        self._limits = RequestLimits(
-            messages=settings.messages, parts=settings.parts, tools=settings.tools, containers=settings.containers
-        )
+        self._limits = RequestLimits.of(settings)
 
     async def create(self, request: Request) -> Response:
         """A new conversation, with items."""
-        native = await self._read(request)
         identifier = new_identifier(CONVERSATION)
-        body = {"created_at": int(time.time()), "metadata": _metadata_in(native)}
-        one = StoredConversation(caller=_caller(request), identifier=identifier, body=body)
-        self._runs.keep()
-        await self._library.run(self._store.create, one, identified(_items_in(native), identifier))
-        return _described(one)
+        with self._budget.reserve() as reservation:
+            native = await self._read(request, reservation)
+            body = {"created_at": int(time.time()), "metadata": _metadata_in(native)}
+            one = StoredConversation(caller=_caller(request), identifier=identifier, body=body)
+            self._runs.keep()
+            await self._library.run(self._store.create, one, identified(_items_in(native), identifier))
+            return _described(one)
 
     async def fetch(self, request: Request) -> Response:
         """The conversation, without its items."""
@@ -80,7 +81,8 @@ class _Conversations:
     async def update(self, request: Request) -> Response:
         """Replaces the metadata."""
         one = await self._find(request)
-        native = await self._read(request)
+        with self._budget.reserve() as reservation:
+            native = await self._read(request, reservation)
         if "metadata" not in native:
             raise RequestInvalidity("The request has no metadata.", parameter="metadata")
         one = changed(one, metadata=_metadata_in(native))
@@ -95,26 +97,25 @@ class _Conversations:
 
     async def items(self, request: Request) -> Response:
         """A page of the items."""
-        one = await self._find(request)
-        found = await self._library.run(self._store.items, one.caller, one.identifier)
-        return json_response(encode(page_of(found, request.query_params)))
+        async with self._items(request) as (found, size):
+            return json_response(await in_turn(lambda: encode(page_of(found, request.query_params)), size))
 
     async def add(self, request: Request) -> Response:
         """Adds items at the end."""
         one = await self._find(request)
-        native = await self._read(request)
-        items = identified(_items_in(native), new_identifier(CONVERSATION))
-        await self._library.run(self._store.append, one.caller, one.identifier, items)
-        return json_response(encode(page_of(items, {"order": "asc", "limit": "100"})))
+        with self._budget.reserve() as reservation:
+            native = await self._read(request, reservation)
+            items = identified(_items_in(native), new_identifier(CONVERSATION))
+            await self._library.run(self._store.append, one.caller, one.identifier, items)
+            return json_response(encode(page_of(items, {"order": "asc", "limit": "100"})))
 
     async def item(self, request: Request) -> Response:
         """One item."""
-        one = await self._find(request)
-        found = await self._library.run(self._store.items, one.caller, one.identifier)
-        fitting = [item for item in found if item["id"] == request.path_params["item"]]
-        if not fitting:
-            raise not_found(NO_ITEM)
-        return json_response(encode(fitting[0]))
+        async with self._items(request) as (found, _):
+            fitting = [item for item in found if item["id"] == request.path_params["item"]]
+            if not fitting:
+                raise not_found(NO_ITEM)
+            return json_response(encode(fitting[0]))
 
     async def remove(self, request: Request) -> Response:
         """Deletes an item; returns the conversation."""
@@ -133,10 +134,19 @@ class _Conversations:
             raise not_found(NO_CONVERSATION)
         return one
 
-    async def _read(self, request: Request) -> dict[str, Any]:
+    @contextlib.asynccontextmanager
+    async def _items(self, request: Request) -> AsyncGenerator[tuple[Sequence[Any], int], None]:
+        """All items, and their bytes, whose memory is reserved before they are read."""
+        one = await self._find(request)
+        size = await self._library.run(self._store.size, one.caller, one.identifier) or 0
+        with self._budget.reserve() as reservation:
+            reservation.add(size)
+            yield await self._library.run(self._store.items, one.caller, one.identifier), size
+
+    async def _read(self, request: Request, reservation: Reservation) -> dict[str, Any]:
         settings = self._settings
         most = settings.body_bytes
-        body = await receive_body(request.receive, most=most, seconds=settings.body_seconds)
+        body = await receive_body(request.receive, most=most, seconds=settings.body_seconds, reservation=reservation)
         return dict(await read_native(body or b"{}", {}, most=most, limits=self._limits))
 
 
@@ -163,7 +173,11 @@ def _metadata_in(native: dict[str, Any]) -> dict[str, str]:
     metadata = native.get("metadata")
     if metadata is None:
         return {}
-    pairs = metadata.items() if is_table(metadata) else ()
-    if not is_table(metadata) or len(metadata) > _PAIRS or not all(isinstance(value, str) for _, value in pairs):
-        raise RequestInvalidity(f"metadata has at most {_PAIRS} texts.", parameter="metadata")
+    if not is_table(metadata) or len(metadata) > _PAIRS or not all(_fits(*pair) for pair in metadata.items()):
+        words = f"at most {_PAIRS} texts, of at most {_TEXT} characters each, with names of at most {_NAME} characters"
+        raise RequestInvalidity(f"metadata has {words}.", parameter="metadata")
     return dict(metadata)
+
+
+def _fits(name: str, value: object) -> bool:
+    return len(name) <= _NAME and isinstance(value, str) and len(value) <= _TEXT

@@ -31,7 +31,7 @@ from ripieno.servers.gateway.stored.requests import (
     reference_in,
     response_of,
 )
-from ripieno.servers.http.limits import Refused
+from ripieno.servers.http.limits import Refused, Reservation
 from ripieno.storage.databases.contract import Database, Disconnected
 from ripieno.storage.journal import Journal
 from ripieno.storage.responses.caller_keys import CallerKeys
@@ -109,10 +109,11 @@ class Library:
         journal = recorder if isinstance(recorder, Journal) else None
         return cls(database_of(assembly), settings, secret, clock, journal)
 
-    async def read(self, native: Native, caller: str) -> tuple[Native, StoredRequest | None]:
+    async def read(self, native: Native, caller: str, reservation: Reservation) -> tuple[Native, StoredRequest | None]:
         """A request with the conversation that it continues, and what is to be stored; None if it has no part in that.
 
-        A conversation is held until ``keep`` or ``release``. Errors: ``InputError``, ``Refused``.
+        A conversation is held until ``keep`` or ``release``. The memory of what is continued is reserved. Errors:
+        ``InputError``, ``Refused``.
         """
         references = References.read(native, default=self.settings.default)
         own = items_in(native.get("input"))
@@ -125,6 +126,10 @@ class Library:
         if references.background:
             request.native = {name: value for name, value in native.items() if name != "input"}
         await self.run(self._begin, request)
+        # Before a conversation is read: many at once would need more memory than there is.
+        reservation.add(request.size)
+        if references.conversation is not None:
+            await self.run(self._continue, request)
         return request.expanded(native), request
 
     def _resolve(self, caller: str, items: Sequence[Any]) -> list[Any]:
@@ -152,7 +157,18 @@ class Library:
             with self.responses.database.using("read") as connection:
                 self.responses.check_room(connection, request.caller)
             request.identifier = new_identifier(RESPONSE)
-        self._continue(request)
+        if request.references.conversation is None:
+            self._continue(request)
+        else:
+            self._measure(request)
+
+    def _measure(self, request: StoredRequest) -> None:
+        """Finds the size of the conversation that a request continues."""
+        name = request.references.conversation or ""
+        size = self.conversations.size(request.caller, name) if is_identifier(name, CONVERSATION) else None
+        if size is None:
+            raise not_found(NO_CONVERSATION, "conversation")
+        request.size = size
 
     def _continue(self, request: StoredRequest) -> None:
         """Reads what a request continues, and holds its conversation."""
@@ -175,14 +191,15 @@ class Library:
                     parameter="store",
                 )
             request.history = [item for one in chain for item in (*one.body["input"], *one.body["output"])]
+            request.size = request.chain
         elif references.conversation is not None:
             name = references.conversation
-            if not is_identifier(name, CONVERSATION) or self.conversations.load(caller, name) is None:
-                raise not_found(NO_CONVERSATION, "conversation")
             if request not in self.holding:
                 self.conversations.lock(caller, name, self.holder)
                 self.holding.add(request)
             try:
+                # Again: it may have been deleted, or have grown, before it was held.
+                self._measure(request)
                 request.history = list(self.conversations.items(caller, name))
             except BaseException:
                 self._release(request)

@@ -94,8 +94,8 @@ class References(Value, kw_only=True):
 class StoredRequest:
     """A request that the store knows. ``identifier`` is empty if its answer is not stored.
 
-    ``own`` are the items of its input, ``history`` those before. ``claim`` is what waits in the response that it
-    continues, ``waiting`` what waits after it.
+    ``own`` are the items of its input, ``history`` those before, with ``size`` bytes. ``claim`` is what waits in the
+    response that it continues, ``waiting`` what waits after it.
     """
 
     caller: str
@@ -103,6 +103,7 @@ class StoredRequest:
     own: Sequence[Any]
     identifier: str = ""
     history: Sequence[Any] = ()
+    size: int = 0
     links: int = 0
     chain: int = 0
     claim: Waiting | None = None

@@ -21,7 +21,7 @@ from ripieno.servers.gateway.stored.requests import NO_RESPONSE, not_found
 from ripieno.servers.gateway.stored.streams import stream_events
 from ripieno.servers.http.bodies import Gone, json_response
 from ripieno.servers.http.errors import headers_of, refusal_of
-from ripieno.servers.http.limits import Refused
+from ripieno.servers.http.limits import MemoryBudget, Refused
 from ripieno.storage.responses.rows import StoredResponse
 
 Handler = Callable[[Request], Awaitable[Any]]
@@ -33,7 +33,9 @@ _EXPIRED = Refusal(
 )
 
 
-def stored_routes(routes: Mapping[str, Protocol], settings: GatewayDescriptor, runs: BackgroundRuns) -> list[Route]:
+def stored_routes(
+    routes: Mapping[str, Protocol], settings: GatewayDescriptor, runs: BackgroundRuns, budget: MemoryBudget
+) -> list[Route]:
     """The routes below those of each protocol that stores, and those of conversations."""
     found: list[Route] = []
     for route, protocol in routes.items():
@@ -53,7 +55,7 @@ def stored_routes(routes: Mapping[str, Protocol], settings: GatewayDescriptor, r
                 Route(f"{route}/{{identifier}}{rest}", form(handler), methods=[method])
                 for rest, method, handler in rows
             ]
-            found += conversation_routes(form, settings, runs)
+            found += conversation_routes(form, settings, runs, budget)
     return found
 
 
