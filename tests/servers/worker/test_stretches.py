@@ -246,6 +246,27 @@ async def test_a_question_that_was_not_kept_is_asked_again(bench: Bench, site: S
 
 
 @unapproved
+async def test_a_second_question_that_was_not_kept_is_asked_again(bench: Bench, site: Site) -> None:
+    """Its worker was killed after it had recorded the end of the stretch: what is kept is the first question."""
+    bench.answers += [model_of([NOTE[0], turn("And I write.", calls=[call("note", word="x")]), NOTE[1]])] * 4
+    assert await bench.conduct(submission("c", "h")) == Ending(finish="open")
+    (first,) = bench.paused.all()
+    answered = bench.paused.answer("c", {first.unanswered[0].invocation: Approve()})
+    second = answered.next_submission
+    assert second is not None
+    assert await bench.conduct(second) == Ending(finish="open")
+    bench.paused.save(answered)
+    assert await bench.conduct(second) == Ending(finish="open")
+    (paused,) = bench.paused.all()
+    assert paused.submission == second
+    following = bench.paused.answer("c", {one.invocation: Approve() for one in paused.unanswered}).next_submission
+    assert following is not None
+    assert await bench.conduct(following) == Ending(finish="stop")
+    assert site.words("note") == ["c:w", "c:x"]
+    assert not bench.paused.all()
+
+
+@unapproved
 async def test_a_denied_call_is_not_run_and_the_model_reads_why(bench: Bench, site: Site) -> None:
     bench.answers += [model_of([turn("I write.", calls=[call("append", word="w")]), turn("Then not.")])] * 2
     await bench.conduct(submission("c", "h"))
