@@ -19,6 +19,7 @@ from ripieno.canisters.events import Alert, ConductEnded, Event, TextDelta
 from ripieno.conducting.paused import PausedStore
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch.contract import Ending, Submission
 from ripieno.storage.dispatch.events import EventLog
 from ripieno.storage.journal import Journal
@@ -110,6 +111,27 @@ async def test_after_the_last_answer_of_a_killed_worker_the_model_is_not_asked_a
     assert check(site, bench.journal, "c") == 0
     assert await bench.conduct(one) == Ending(finish="stop")
     assert [line.stage for line in bench.journal.lines("c")][before:] == ["ended"]
+
+
+class Away(Journal):
+    """The journal of a worker whose database is away as it begins, and that is killed after the last answer."""
+
+    def record(self, records: Sequence[Record]) -> None:
+        if any(one.stage == "began" for one in records):
+            raise Disconnected("The server is away.")
+        super().record([one for one in records if one.stage != "ended"])
+
+
+async def test_a_run_whose_beginning_cannot_be_recorded_is_tried_again(bench: Bench, site: Site) -> None:
+    """The next worker would say its message once more."""
+    one = submission("c", "h")
+    with Away(site.place) as journal:
+        async with assembly_of(site, journal, approved=True) as assembly:
+            assert await Stretches(assembly, journal, model).conduct(one) is None
+    assert (site.words(), bench.journal.count()) == ([], 0)
+    assert await bench.conduct(one) == Ending(finish="stop")
+    assert check(site, bench.journal, "c") == 0
+    assert len(site.words()) == len(set(site.words())) == 8
 
 
 async def test_later_submissions_continue_the_conversation(bench: Bench) -> None:
