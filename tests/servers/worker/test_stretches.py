@@ -383,6 +383,43 @@ async def test_a_run_that_fails_before_it_begins_leaves_its_calls_waiting(bench:
     assert site.words() == []
 
 
+@unapproved
+async def test_a_run_that_is_cancelled_before_it_begins_leaves_its_calls_waiting(bench: Bench, site: Site) -> None:
+    bench.answers += [model_of(NOTE)] * 2
+    await bench.conduct(submission("c", "h"))
+    (paused,) = bench.paused.all()
+    answers = {one.invocation: Approve() for one in paused.unanswered}
+    following = bench.paused.answer("c", answers).next_submission
+    assert following is not None
+    with site.journal() as other:
+        # Such as that of a worker that has died, until its lease ends.
+        claim = other.database.claimed("", "c")
+        assert await asyncio.to_thread(claim.__enter__)
+        going = asyncio.create_task(bench.conduct(following))
+        while not bench.stretches.running:  # noqa: ASYNC110  in another task
+            await asyncio.sleep(0)
+        bench.stretches.stop(following.identifier)
+        await asyncio.to_thread(claim.__exit__, None, None, None)
+        assert await going == Ending(finish="cancelled")
+    (again,) = bench.paused.all()
+    assert (again.answers, len(again.unanswered), again.attempt) == ({}, 1, 1)
+    second = bench.paused.answer("c", answers).next_submission
+    assert second is not None
+
+    def stop(name: str) -> Model:
+        stretches.stop(second.identifier)
+        return model(name)
+
+    stretches = Stretches(bench.assembly, bench.journal, stop)
+    assert await stretches.conduct(second) == Ending(finish="cancelled")
+    (again,) = bench.paused.all()
+    assert (again.answers, len(again.unanswered), again.attempt) == ({}, 1, 2)
+    third = bench.paused.answer("c", answers).next_submission
+    assert third is not None
+    assert await bench.conduct(third) == Ending(finish="stop")
+    assert site.words("note") == ["c:w"]
+
+
 async def test_a_worker_that_leaves_gives_back_what_it_has_not_begun(bench: Bench) -> None:
     await bench.stretches.leave(0)
     assert await bench.conduct(submission("c", "h")) is None
