@@ -2,6 +2,7 @@
 
 import asyncio
 import pathlib
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -11,6 +12,7 @@ from ripieno.assembly.submission_states import find_submission
 from ripieno.assembly.submissions import SubmittedRun
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.storage.dispatch.contract import Dispatcher, Ending, Submission
+from ripieno.storage.dispatch.dbos import DbosDispatcher
 from ripieno.storage.journal import Journal
 from tests.support.workers import Site, submission
 
@@ -96,3 +98,30 @@ async def test_after_a_failure_before_it_begins_the_call_waits_again(
         # Another program, which has seen the earlier answer, changes nothing.
         answered = answer(store, Deny("No."))
         assert reopen_lost(dispatcher, journal, approved) == answered
+
+
+async def test_after_a_cancellation_of_what_a_worker_has_taken_the_call_waits_again(
+    place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is cancelled between the moment when the queue gives it to the worker and the worker's look."""
+    site = Site(place=place_with_queue, folder=tmp_path, host="h")
+    with site.dispatcher() as dispatcher, Journal(site.place) as journal:
+        await asked(site, dispatcher, journal)
+        store = PausedStore(journal.database)
+        run = SubmittedRun(following(answer(store, Approve())), dispatcher, journal)
+        look = DbosDispatcher.cancelled
+        found: list[Paused | None] = []
+
+        def cancel(one: DbosDispatcher, identifiers: Sequence[str]) -> Collection[str]:
+            if run.identifier in identifiers and not found:
+                found.append(cancel_submission(dispatcher, journal, run.identifier))
+            return look(one, identifiers)
+
+        monkeypatch.setattr(DbosDispatcher, "cancelled", cancel)
+        async with asyncio.timeout(HANG), site.worker(approved=False):
+            dispatcher.submit(run.submission)
+            assert (await run.ended()).state == "cancelled"
+        assert found == [None], "it has not ended then"
+        (paused,) = store.all()
+        assert (paused.answers, len(paused.unanswered)) == ({}, 1)
+        assert site.words() == []

@@ -16,6 +16,7 @@ from ripieno.canisters.events import TurnEnded
 from ripieno.execution import Circumstances
 from ripieno.execution.budget import Budget
 from ripieno.execution.records import Reporter
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.records import Record, Stage
 
 
@@ -42,8 +43,12 @@ class Chronicle:
         #: Whether the end could not be recorded, because the recorder cannot be reached.
         self.unrecorded = False
 
-    def begin(self, conversation: Conversation, scope: Circumstances, details: Mapping[str, Any]) -> None:
-        """Records the participants, and the earlier canisters that are not recorded yet."""
+    async def begin(self, conversation: Conversation, scope: Circumstances, details: Mapping[str, Any]) -> None:
+        """Records the participants, and the earlier canisters that are not recorded yet.
+
+        The beginning of a submission is awaited: a worker that does not find it says the message once more. Errors:
+        ``Disconnected`` if it could not be recorded then, because the recorder cannot be reached.
+        """
         if self._reporter.recorder is None:
             return
         self._began = True
@@ -53,7 +58,12 @@ class Chronicle:
         if self.submitted:
             counted["submitted"] = self.submitted
         began = self._record("began", scope.turn, details=counted)
-        self._write((began, *self._new(conversation.canisters)), conversation, scope)
+        self._write((began, *self._new(conversation.canisters)), conversation, scope, self._begun)
+        if self.submitted:
+            if (written := self.written()) is not None:
+                await asyncio.shield(written)
+            if not self._began:
+                raise Disconnected("The beginning of the run could not be recorded.")
 
     def say(self, conversation: Conversation, scope: Circumstances) -> None:
         """Records the canisters that were added since."""
@@ -129,12 +139,22 @@ class Chronicle:
     def _ended(self, well: bool) -> None:
         self.unrecorded = not well and self._reporter.away
 
-    def _write(self, records: Sequence[Record], conversation: Conversation, scope: Circumstances) -> None:
+    def _begun(self, well: bool) -> None:
+        self._began = well or not (self.submitted and self._reporter.away)
+
+    def _write(
+        self,
+        records: Sequence[Record],
+        conversation: Conversation,
+        scope: Circumstances,
+        then: Callable[[bool], None] = lambda _: None,
+    ) -> None:
         recorder, known = self._reporter.recorder, conversation.canisters[: self._kept]
 
         def written(well: bool) -> None:
             if not well:
                 conversation.note_kept(recorder, known)
+            then(well)
 
         conversation.note_kept(recorder, conversation.canisters)
         self._keep(records, len(conversation.canisters), scope, written)

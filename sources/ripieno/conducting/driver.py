@@ -118,7 +118,7 @@ class Driver:
     async def drive(self) -> None:
         """Conducts until no invocation is left.
 
-        Errors: those of the model; ``ToolExecutionFailure``; ``Superseded``.
+        Errors: those of the model; ``ToolExecutionFailure``; ``Superseded``; ``Disconnected`` of a submission.
         """
         self.driving = True
         self._watching = [watch(self.conversation.identifier, self.model.identity) for watch in self.watchers]
@@ -190,7 +190,7 @@ class Driver:
             "tools": None if self.tools is None else list(self.tools),
             "workspace": workspace_of(self.ensembles, self.execution.surroundings),
         }
-        self._chronicle.begin(self.conversation, self._circumstances(), participants)
+        await self._chronicle.begin(self.conversation, self._circumstances(), participants)
         for kind, count in self.model.left_out(self.conversation.canisters).items():
             self._notify(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
         if self.conversation.open:

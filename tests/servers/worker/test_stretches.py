@@ -19,6 +19,7 @@ from ripieno.canisters.events import Alert, ConductEnded, Event, TextDelta
 from ripieno.conducting.paused import PausedStore
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch.contract import Ending, Submission
 from ripieno.storage.dispatch.events import EventLog
 from ripieno.storage.journal import Journal
@@ -110,6 +111,27 @@ async def test_after_the_last_answer_of_a_killed_worker_the_model_is_not_asked_a
     assert check(site, bench.journal, "c") == 0
     assert await bench.conduct(one) == Ending(finish="stop")
     assert [line.stage for line in bench.journal.lines("c")][before:] == ["ended"]
+
+
+class Away(Journal):
+    """The journal of a worker whose database is away as it begins, and that is killed after the last answer."""
+
+    def record(self, records: Sequence[Record]) -> None:
+        if any(one.stage == "began" for one in records):
+            raise Disconnected("The server is away.")
+        super().record([one for one in records if one.stage != "ended"])
+
+
+async def test_a_run_whose_beginning_cannot_be_recorded_is_tried_again(bench: Bench, site: Site) -> None:
+    """The next worker would say its message once more."""
+    one = submission("c", "h")
+    with Away(site.place) as journal:
+        async with assembly_of(site, journal, approved=True) as assembly:
+            assert await Stretches(assembly, journal, model).conduct(one) is None
+    assert (site.words(), bench.journal.count()) == ([], 0)
+    assert await bench.conduct(one) == Ending(finish="stop")
+    assert check(site, bench.journal, "c") == 0
+    assert len(site.words()) == len(set(site.words())) == 8
 
 
 async def test_later_submissions_continue_the_conversation(bench: Bench) -> None:
@@ -246,6 +268,27 @@ async def test_a_question_that_was_not_kept_is_asked_again(bench: Bench, site: S
 
 
 @unapproved
+async def test_a_second_question_that_was_not_kept_is_asked_again(bench: Bench, site: Site) -> None:
+    """Its worker was killed after it had recorded the end of the stretch: what is kept is the first question."""
+    bench.answers += [model_of([NOTE[0], turn("And I write.", calls=[call("note", word="x")]), NOTE[1]])] * 4
+    assert await bench.conduct(submission("c", "h")) == Ending(finish="open")
+    (first,) = bench.paused.all()
+    answered = bench.paused.answer("c", {first.unanswered[0].invocation: Approve()})
+    second = answered.next_submission
+    assert second is not None
+    assert await bench.conduct(second) == Ending(finish="open")
+    bench.paused.save(answered)
+    assert await bench.conduct(second) == Ending(finish="open")
+    (paused,) = bench.paused.all()
+    assert paused.submission == second
+    following = bench.paused.answer("c", {one.invocation: Approve() for one in paused.unanswered}).next_submission
+    assert following is not None
+    assert await bench.conduct(following) == Ending(finish="stop")
+    assert site.words("note") == ["c:w", "c:x"]
+    assert not bench.paused.all()
+
+
+@unapproved
 async def test_a_denied_call_is_not_run_and_the_model_reads_why(bench: Bench, site: Site) -> None:
     bench.answers += [model_of([turn("I write.", calls=[call("append", word="w")]), turn("Then not.")])] * 2
     await bench.conduct(submission("c", "h"))
@@ -338,6 +381,43 @@ async def test_a_run_that_fails_before_it_begins_leaves_its_calls_waiting(bench:
     (kept,) = bench.paused.all()
     assert kept.next_submission == second
     assert site.words() == []
+
+
+@unapproved
+async def test_a_run_that_is_cancelled_before_it_begins_leaves_its_calls_waiting(bench: Bench, site: Site) -> None:
+    bench.answers += [model_of(NOTE)] * 2
+    await bench.conduct(submission("c", "h"))
+    (paused,) = bench.paused.all()
+    answers = {one.invocation: Approve() for one in paused.unanswered}
+    following = bench.paused.answer("c", answers).next_submission
+    assert following is not None
+    with site.journal() as other:
+        # Such as that of a worker that has died, until its lease ends.
+        claim = other.database.claimed("", "c")
+        assert await asyncio.to_thread(claim.__enter__)
+        going = asyncio.create_task(bench.conduct(following))
+        while not bench.stretches.running:  # noqa: ASYNC110  in another task
+            await asyncio.sleep(0)
+        bench.stretches.stop(following.identifier)
+        await asyncio.to_thread(claim.__exit__, None, None, None)
+        assert await going == Ending(finish="cancelled")
+    (again,) = bench.paused.all()
+    assert (again.answers, len(again.unanswered), again.attempt) == ({}, 1, 1)
+    second = bench.paused.answer("c", answers).next_submission
+    assert second is not None
+
+    def stop(name: str) -> Model:
+        stretches.stop(second.identifier)
+        return model(name)
+
+    stretches = Stretches(bench.assembly, bench.journal, stop)
+    assert await stretches.conduct(second) == Ending(finish="cancelled")
+    (again,) = bench.paused.all()
+    assert (again.answers, len(again.unanswered), again.attempt) == ({}, 1, 2)
+    third = bench.paused.answer("c", answers).next_submission
+    assert third is not None
+    assert await bench.conduct(third) == Ending(finish="stop")
+    assert site.words("note") == ["c:w"]
 
 
 async def test_a_worker_that_leaves_gives_back_what_it_has_not_begun(bench: Bench) -> None:

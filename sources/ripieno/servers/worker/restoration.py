@@ -51,8 +51,10 @@ class Restorer:
             restored = resumable(self._journal, name, paused, owner=owner)
         conversation = restored.conversation
         finish = "" if ended is None else str(_details(ended).get("finish", ""))
-        # A question that was not kept is asked again.
-        if ended is not None and not (finish == "open" and paused is None and conversation.open):
+        # A question that was not kept is asked again. That of an earlier run may still be there.
+        asked = None if paused is None else paused.submission
+        kept = asked is not None and asked.identifier == submission.identifier
+        if ended is not None and not (finish == "open" and not kept and conversation.open):
             return Ending(finish=finish)
         if began is not None and not conversation.open and (answered := self._answered(submission, began)) is not None:
             return self._end(submission, answered)

@@ -22,7 +22,7 @@ from ripieno.conducting.observers.logs import FIELDS
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import InputError, Superseded
+from ripieno.exceptions import Conflict, InputError, NameAbsence, Superseded
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import thaw
 from ripieno.models import Model
@@ -126,27 +126,39 @@ class Stretches:
         """The identifiers of the submissions under way."""
         return tuple(self._running)
 
-    async def conduct(self, submission: Submission) -> Ending | None:
-        """One stretch. It raises nothing; None if the worker ends before the stretch did, or the database is away."""
+    async def conduct(self, submission: Submission, *, cancelled: bool = False) -> Ending | None:
+        """One stretch. It raises nothing; None if the worker ends before the stretch did, or the database is away.
+
+        ``cancelled``: it was, before it began.
+        """
         fields = {"run": submission.identifier, "conversation": submission.conversation}
         token = FIELDS.set({**FIELDS.get(), **fields})
         try:
             async with self._turns.setdefault((submission.owner, submission.conversation), asyncio.Lock()):
-                return await self._conduct(submission)
+                return await self._conduct(submission, cancelled)
         finally:
             FIELDS.reset(token)
 
-    async def _conduct(self, submission: Submission) -> Ending | None:
+    async def _conduct(self, submission: Submission, cancelled: bool) -> Ending | None:
         if self._leaving:
             return None
         identifier = submission.identifier
         self._running[identifier] = None
+        if cancelled:
+            self._stopped.add(identifier)
         self._idle.clear()
         try:
             if submission.response:
                 return await self._answer(submission)
             async with self._claimed(submission) as claim:
-                return self._cancelled() if claim is None else await self._continue(submission, claim)
+                if claim is None or identifier in self._stopped:
+                    ending = self._cancelled()
+                else:
+                    ending = await self._continue(submission, claim)
+            if ending is not None and ending.finish == "cancelled":
+                with contextlib.suppress(Conflict, NameAbsence):  # Another program continues it.
+                    await run_in_thread(reopen_failed, self._journal, submission, name="reopen")
+            return ending
         except (Disconnected, Superseded):
             # What was done is in the journal, and the next stretch goes on from there: of this worker, if it has the
             # submission still, or has it again.
@@ -195,7 +207,10 @@ class Stretches:
 
     @contextlib.asynccontextmanager
     async def _claimed(self, submission: Submission) -> AsyncGenerator[_Claim | None, None]:
-        """Claims the conversation, when no other process conducts it. Yields None if it is stopped before."""
+        """Claims the conversation, when no other process conducts it. Yields None if it is stopped before.
+
+        One that continues with answers is claimed although it is cancelled: its calls wait again.
+        """
         loop, name = asyncio.get_running_loop(), submission.identifier
 
         def lost() -> None:
@@ -204,7 +219,7 @@ class Stretches:
             with contextlib.suppress(RuntimeError):  # The loop has ended.
                 loop.call_soon_threadsafe(self._cancel, name)
 
-        while name not in self._stopped:
+        while name not in self._stopped or (submission.continues and not self._leaving):
             claim = _Claim(self._journal.database.claimed(submission.owner, submission.conversation, lost))
             if await run_in_thread(claim.held.__enter__, name="claim"):
                 try:

@@ -119,10 +119,11 @@ class Worker:
 
     async def _conduct(self, submission: Submission) -> Ending | None:
         began = time.monotonic()
-        if submission.identifier in self._endings:
+        cancelled = await self._is_cancelled(submission)
+        if submission.identifier in self._endings and not cancelled:
             # The engine could not write it, for example to a full disk.
             return self._endings[submission.identifier][1]
-        ending = await self._stretches.conduct(submission)
+        ending = await self._stretches.conduct(submission, cancelled=cancelled)
         if ending is not None:
             self._endings[submission.identifier] = time.monotonic(), ending
         else:
@@ -130,6 +131,15 @@ class Worker:
         if self._metrics is not None:
             self._metrics.end("given_back" if ending is None else ending.finish, time.monotonic() - began)
         return ending
+
+    async def _is_cancelled(self, submission: Submission) -> bool:
+        """Whether it was, before its turn, and continues with answers. The dispatcher begins nothing else that was."""
+        if not submission.continues:
+            return False
+        try:
+            return bool(await run_in_thread(self._dispatcher.cancelled, [submission.identifier], name="cancelled"))
+        except InputError:
+            return False  # The next beat looks again.
 
     async def _beat(self, left: asyncio.Event) -> None:
         """Renews the lease, and looks after cancelled submissions and dead workers, until the event is set."""

@@ -185,6 +185,9 @@ class Dispatcher(Protocol):
 
         At most ``slots`` at once are for each of these places, and one of low priority.
 
+        One that was cancelled before ends without its stretch, apart from those that continue with answers, whose
+        stretches let their calls wait again.
+
         Enter it once at a time in a process. At its end no stretch may be under way; those that returned None are
         queued again.
         """
