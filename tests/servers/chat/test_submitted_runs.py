@@ -1,6 +1,8 @@
 """Chats whose runs workers conduct: any server shows them, and no killed server and no killed worker ends them."""
 
 import asyncio
+import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -8,7 +10,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any
 
 import httpx2
@@ -16,24 +18,32 @@ import pytest
 
 from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters import Conversation, ResultCanister, TextualContent, UserCanister
-from ripieno.canisters.events import ResultReady
+from ripieno.canisters.events import ConductEnded, EventBase, ResultReady
+from ripieno.canisters.serialization import register
 from ripieno.ensembles import Definition
 from ripieno.exceptions import Conflict, InputError, NameAbsence
 from ripieno.schemas import Schema
 from ripieno.servers.chat import submitted_runs
 from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.events import Said
 from ripieno.servers.chat.followed_run import FollowedRun
+from ripieno.servers.chat.held import HeldConversation
 from ripieno.servers.chat.messages import ChatLimits
-from ripieno.servers.chat.ring import EventsLost
+from ripieno.servers.chat.ring import Entry, EventsLost
 from ripieno.servers.http.limits import Refused
+from ripieno.storage.databases.contract import Disconnected
+from ripieno.storage.dispatch.contract import Dispatched, Submission
+from ripieno.storage.dispatch.dbos import DbosDispatcher
 from ripieno.storage.dispatch.events import EventLog, StretchBegan
 from ripieno.storage.journal import NAME
 from ripieno.storage.places import Places
+from ripieno.storage.records import Record
 from tests.support.chat_servers import ChatProcess, assembly_of_server, chat_server
 from tests.support.chats import Reader, chatting
+from tests.support.interruptions import way_to
 from tests.support.postgresql import address_with_queue
 from tests.support.scripted_models import says, scripted
-from tests.support.workers import IN_A_TOOL, Site, WorkerProcess, check
+from tests.support.workers import IN_A_TOOL, Site, WorkerProcess, check, submission
 
 #: Seconds after which a test counts as hung.
 HANG = 120
@@ -494,8 +504,16 @@ async def test_deleting_a_conversation_ends_its_run_and_leaves_nothing(site: Sit
             await other.snapshot("ada", identifier)
 
 
+class Newer(EventBase, kw_only=True):
+    """An event that only workers of a newer release know."""
+
+
+register({Newer: "newer"})
+
+
+@pytest.mark.parametrize("later", [(), (Newer(),)], ids=["readable", "unreadable"])
 async def test_a_conversation_whose_only_worker_died_can_be_deleted(
-    site: Site, start: Start, monkeypatch: pytest.MonkeyPatch
+    site: Site, start: Start, monkeypatch: pytest.MonkeyPatch, later: Sequence[Newer]
 ) -> None:
     monkeypatch.setattr(submitted_runs, "_STOPPING", 0.2)
     doomed = start(moment=IN_A_TOOL)
@@ -503,6 +521,10 @@ async def test_a_conversation_whose_only_worker_died_can_be_deleted(
         identifier = await chat.create("ada")
         await chat.say("ada", identifier, HELLO, model="house/it")
         await asyncio.to_thread(doomed.process.join, HANG)
+        with site.dispatcher() as dispatcher:
+            (found,) = dispatcher.listed()
+        for event in later:
+            await asyncio.to_thread(EventLog(chat.journal.database).add, found.submission, event)
         while True:
             try:
                 await chat.delete("ada", identifier)
@@ -530,6 +552,132 @@ async def test_a_failed_run_says_why(site: Site, start: Start) -> None:
         assert (seen["state"], seen["messages"]) == ("idle", [])
         await chat.say("ada", identifier, HELLO, model="house/text")
         assert (await reader.until("ConductEnded")).finish == "stop"
+
+
+def queued(site: Site, identifier: str) -> Submission:
+    """A run of a conversation, of which the test writes the log instead of a worker."""
+    run = submission(identifier, site.host, "Hello.", owner="ada", model="house/text")
+    with site.dispatcher() as dispatcher:
+        dispatcher.submit(run)
+    return run
+
+
+def began(run: Submission) -> StretchBegan:
+    return StretchBegan(kept=0, canisters=run.canisters, worker="w")
+
+
+async def message_of(page: AsyncGenerator[Sequence[Entry], None]) -> None:
+    """Reads until a message is said, for a page that has asked before: a request would look at the log itself."""
+    async with contextlib.aclosing(page):
+        async for batch in page:
+            if any(isinstance(one.event, Said) for one in batch):
+                return
+
+
+async def test_an_event_that_cannot_be_read_ends_the_following_of_its_run_alone(site: Site) -> None:
+    async with asyncio.timeout(HANG), chat_server(site) as chat:
+        log = EventLog(chat.journal.database)
+        names = [await chat.create("ada") for _ in range(2)]
+        first, second = [await following(chat, one) for one in names]
+        run, other = [await asyncio.to_thread(queued, site, one) for one in names]
+        await asyncio.to_thread(log.append, run, 0, (began(run), Newer()))
+        failed = await first.until("RunFailed")
+        assert failed.message.startswith("This server cannot show the rest of the run. Load the conversation again ")
+        assert "there is no type 'newer'" in failed.message
+        assert (await first.until("ConductEnded")).finish == "error"
+        await asyncio.to_thread(log.append, other, 0, (began(other),))
+        await second.until("Said")
+        # At its end, the conversation is loaded.
+        said = Record(stage="said", conversation=names[0], turn=1, owner="ada", canister=HELLO, details={"place": 0})
+        started = Record(stage="began", conversation=names[0], turn=1, owner="ada")
+        await asyncio.to_thread(chat.journal.record, [started, said])
+        end = ConductEnded(finish="stop", turns=1, calls=0)
+        await asyncio.to_thread(log.append, run, 2, (end,))
+        with pytest.raises(EventsLost):
+            await first.until("never")
+        assert [one["type"] for one in (await shown(chat, names[0]))["messages"]] == ["user"]
+
+
+async def test_a_change_that_takes_long_holds_up_no_other_conversation(site: Site) -> None:
+    changing, go = asyncio.Event(), asyncio.Event()
+
+    async def change(held: HeldConversation) -> None:
+        changing.set()
+        await go.wait()
+
+    async with asyncio.timeout(HANG), chat_server(site) as chat:
+        log = EventLog(chat.journal.database)
+        names = [await chat.create("ada") for _ in range(3)]
+        pages = [await chat.read("ada", one, None) for one in names]
+        runs = [await asyncio.to_thread(queued, site, one) for one in names]
+        long = asyncio.create_task(chat._open.change("ada", names[0], change))
+        await changing.wait()
+        try:
+            await asyncio.to_thread(log.append, runs[0], 0, (began(runs[0]),))
+            # The second one may be looked at before the first one. The third one is looked at after it.
+            for run, page in zip(runs[1:], pages[1:], strict=True):
+                await asyncio.to_thread(log.append, run, 0, (began(run),))
+                await message_of(page)
+        finally:
+            go.set()
+        await long
+        await message_of(pages[0])
+
+
+async def test_a_run_whose_beginning_is_read_while_the_queue_goes_away_is_followed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, lost = DbosDispatcher.find, []
+
+    def find_later(self: DbosDispatcher, identifier: str) -> Dispatched:
+        if not lost:
+            lost.append(identifier)
+            raise Disconnected("The queue of submissions cannot be read.")
+        return find(self, identifier)
+
+    monkeypatch.setattr(submitted_runs, "_PATIENCE", 0.01)
+    async with asyncio.timeout(HANG), chat_server(site) as chat:
+        identifier = await chat.create("ada")
+        page = await chat.read("ada", identifier, None)
+        run = await asyncio.to_thread(queued, site, identifier)
+        monkeypatch.setattr(DbosDispatcher, "find", find_later)
+        await asyncio.to_thread(EventLog(chat.journal.database).append, run, 0, (began(run),))
+        await message_of(page)
+        assert (lost, await chat.running("ada", identifier)) == ([run.identifier], True)
+
+
+async def test_a_run_is_followed_on_when_the_database_is_back(
+    postgresql_server: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, failures = SubmittedRun.state, asyncio.Queue[InputError]()
+
+    async def watched(self: SubmittedRun) -> Dispatched:
+        try:
+            return await state(self)
+        except InputError as error:
+            failures.put_nowait(error)
+            raise
+
+    monkeypatch.setattr(SubmittedRun, "state", watched)
+    with way_to(postgresql_server) as way:
+        near = Site(place=address_with_queue(postgresql_server), folder=tmp_path, host="here")
+        name = str(near.place).partition("?")[0].rpartition("/")[2]
+        far = dataclasses.replace(near, place=f"{way.address.rpartition('/')[0]}/{name}")
+        async with asyncio.timeout(HANG), chat_server(far) as chat:
+            identifier = await chat.create("ada")
+            reader = await following(chat, identifier)
+            run = await asyncio.to_thread(queued, near, identifier)
+            with near.journal() as journal:
+                log = EventLog(journal.database)
+                await asyncio.to_thread(log.append, run, 0, (began(run),))
+                await reader.until("Said")
+                way.cut()
+                assert isinstance(await failures.get(), Disconnected)
+                way.restore()
+                end = ConductEnded(finish="stop", turns=1, calls=0)
+                await asyncio.to_thread(log.append, run, 1, (end,))
+            assert (await reader.until("ConductEnded")).finish == "stop"
+        assert "RunFailed" not in reader.kinds
 
 
 async def test_another_journal_than_that_of_the_workers_is_refused(site: Site, tmp_path: pathlib.Path) -> None:

@@ -18,7 +18,8 @@ from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import UserCanister
 from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.storage.dispatch import dbos
+from ripieno.storage.databases.contract import Disconnected
+from ripieno.storage.dispatch import dbos, queue_client
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Ending, Schedule, Stretch, Submission
 from tests.support.postgresql import address_of_schema
 
@@ -371,12 +372,25 @@ async def test_a_further_run_shares_the_priority_of_those_before_it(queue: Queue
 
 def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.Path) -> None:
     address = f"postgresql://ripieno@/ripieno?host={tmp_path}"
-    with contextlib.closing(dispatcher_beside(address)) as dispatcher, pytest.raises(InputError) as caught:
+    # It may come back.
+    with contextlib.closing(dispatcher_beside(address)) as dispatcher, pytest.raises(Disconnected) as caught:
         dispatcher.find("one")
     text = str(caught.value)
     assert text.startswith("The queue of submissions cannot be read: ")
     assert re.search(r"\. [A-Z].*\?$", text), text
     assert "\n" not in text
+
+
+def test_a_queue_whose_connections_are_all_busy_may_be_asked_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_client, "_PATIENCE", 0)
+    with contextlib.closing(dbos.DbosDispatcher(tmp_path / "queue")) as dispatcher, contextlib.ExitStack() as busy:
+        connections = dispatcher._opened()._connections
+        for _ in range(5):
+            busy.enter_context(contextlib.closing(connections.raw_connection()))
+        with pytest.raises(Disconnected, match="The queue of submissions cannot be read"):
+            dispatcher.find("one")
 
 
 def test_a_server_that_ends_its_connections_is_looked_at_again(postgresql_server: str) -> None:

@@ -21,16 +21,21 @@ from ripieno.canisters.events import (
 )
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.servers.chat.store import ConversationStore, Stored
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch.contract import Dispatched
 from ripieno.storage.dispatch.events import Logged, StretchBegan
 
 #: Seconds between attempts to reach a database that is away.
 _PATIENCE = 1.0
+#: Before the reason why a run is no longer followed.
+_LOST = "This server cannot show the rest of the run. Load the conversation again when the run has ended."
 _FINISHES: dict[str, Finish] = {"failed": "error", "cancelled": "cancelled", "waiting": "open", "answered": "open"}
 
 
 class FollowedRun:
     """The run of a submission, from the event log on. Awaiting it returns its end; cancelling the waiter ends nothing.
+
+    While the database is away, it is tried again. Any other error ends the following, and the run goes on.
 
     ``conversation`` grows by whole turns. ``number`` is that of the last event that was read, ``caught_up`` is set when
     all events so far were. At the end, ``stored`` is the conversation as it is stored then.
@@ -73,10 +78,11 @@ class FollowedRun:
         while not self._ended:
             try:
                 await self._submitted.cancel()
-            except NameAbsence:
-                return
-            except InputError:
+            except Disconnected:
                 await asyncio.sleep(_PATIENCE)
+            except InputError:
+                # It was deleted, or the following ends with the same error.
+                return
             else:
                 return
 
@@ -91,8 +97,11 @@ class FollowedRun:
                     # It was deleted.
                     self._emit(ConductEnded(finish="cancelled", turns=0, calls=0))
                     self._ended = True
-                except InputError:
+                except Disconnected:
                     await asyncio.sleep(_PATIENCE)
+                except InputError as error:
+                    self._emit(ConductEnded(finish="error", turns=0, calls=0))
+                    raise InputError(f"{_LOST} {error}") from error
         finally:
             self._ended = True
             self.caught_up.set()

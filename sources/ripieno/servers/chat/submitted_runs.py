@@ -17,6 +17,7 @@ from ripieno.assembly.continuations import cancel_submission
 from ripieno.assembly.journal import open_database
 from ripieno.assembly.submissions import SubmittedRun, make_submission
 from ripieno.canisters import Canister, Conversation, ResultCanister
+from ripieno.canisters.events import ConductEnded
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence
@@ -68,6 +69,7 @@ class SubmittedRuns(Runs):
         self._followed: dict[HeldConversation, FollowedRun] = {}
         self._subscribed: dict[_Key, tuple[HeldConversation, contextlib.ExitStack]] = {}
         self._marked: set[_Key] = set()
+        self._refreshing: dict[_Key, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
 
     def start(self, refresh: Refresh) -> None:
@@ -78,10 +80,16 @@ class SubmittedRuns(Runs):
         """Leaves the runs to their workers."""
         self._closing = True
         self._changed.set()
-        for held in running:
-            self._followed[held].leave()
+        await self._watching
+        for task in self._refreshing.values():
+            task.cancel()
+        await asyncio.gather(*self._refreshing.values(), return_exceptions=True)
+        del running  # More may have been found meanwhile.
+        followed = dict(self._followed)
+        for held, run in followed.items():
+            run.leave()
             held.leave()
-        await asyncio.gather(self._watching, *(held.stopped() for held in running))
+        await asyncio.gather(*(held.stopped() for held in followed))
         for held, _ in list(self._subscribed.values()):
             self.leave(held)
 
@@ -114,7 +122,6 @@ class SubmittedRuns(Runs):
             return
         owner, identifier = held.owner, held.conversation.identifier
         for number, submission, event in await _in_thread(self._log.since, owner, identifier, held.seen):
-            held.seen = number
             if isinstance(event, QuestionAnswered) and any(
                 event.invocation == one["invocation"] for one in held.questions
             ):
@@ -125,8 +132,15 @@ class SubmittedRuns(Runs):
                 with contextlib.suppress(NameAbsence):
                     found = await _in_thread(self._dispatcher.find, submission)
                     run = self._follow(held, held.conversation, found.submission, after=number - 1)
+                    held.seen = number
                     await run.caught_up.wait()
                     return
+            elif isinstance(event, ConductEnded):
+                # Of a run that could not be followed to its end. The journal has all of it.
+                held.adopt(await self._store.load(owner, identifier))
+                held.ring.restart()
+            # Only now: after an error, it is read again.
+            held.seen = number
 
     async def renew(self, held: HeldConversation, *, changed: bool) -> None:
         # Workers write to the journal, and all that they do to the log, before a run counts as done: `refresh` takes
@@ -207,7 +221,8 @@ class SubmittedRuns(Runs):
         while pending := await self._pending(*key):
             await self.stop(held)
             if not held.running:
-                self._follow(held, held.conversation, pending[0], after=held.seen)
+                # What has come so far is deleted, also what could not be read.
+                self._follow(held, held.conversation, pending[0], after=await _in_thread(self._log.last, *key))
             try:
                 async with asyncio.timeout(_STOPPING):
                     await held.stopped()
@@ -279,24 +294,38 @@ class SubmittedRuns(Runs):
         self._changed.set()
 
     async def _watch(self, refresh: Refresh) -> None:
-        """Refreshes conversations about which the log has something new."""
+        """Refreshes conversations about which the log has something new: one that takes long holds up no other."""
         while True:
             await self._changed.wait()
             if self._closing:
                 return
             self._changed.clear()
-            marked, self._marked = self._marked, set()
+            marked = self._marked - self._refreshing.keys()
+            self._marked -= marked
             idle = {key: self._subscribed[key][0] for key in marked if key in self._subscribed}
             idle = {key: held for key, held in idle.items() if not held.running}
             try:
                 numbers = await _in_thread(self._log.lasts, list(idle))
-                for (key, held), number in zip(idle.items(), numbers, strict=True):
-                    if number > held.seen and not held.running:
-                        await refresh(*key)
             except InputError:
                 await asyncio.sleep(_PATIENCE)
                 self._marked |= marked
                 self._changed.set()
+                continue
+            for (key, held), number in zip(idle.items(), numbers, strict=True):
+                if number > held.seen and not held.running:
+                    task = asyncio.create_task(self._refresh(refresh, key), name="ripieno chat refresh")
+                    self._refreshing[key] = task
+
+    async def _refresh(self, refresh: Refresh, key: _Key) -> None:
+        try:
+            await refresh(*key)
+        except InputError:
+            await asyncio.sleep(_PATIENCE)
+            self._marked.add(key)
+        finally:
+            del self._refreshing[key]
+            # It may have been marked meanwhile.
+            self._changed.set()
 
 
 def _declared(client: Ensemble | None) -> tuple[ClientTool, ...]:

@@ -248,7 +248,7 @@ class PostgresqlDatabase:
                 raise RowConflict(str(error)) from error
             reason = sentences(str(error)) or f"{type(error).__name__}."
             text = f"The journal {self._name} cannot be {action}: {reason} Earlier records are kept."
-            if isinstance(error, psycopg.OperationalError) and not _lasts(error):
+            if is_outage(error):
                 raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
             raise InputError(text) from error
 
@@ -275,9 +275,11 @@ _WRONG = (
 )
 
 
-def _lasts(error: psycopg.OperationalError) -> bool:
-    """Whether trying again does not help. An unknown reason, or one in another language, may pass."""
-    return isinstance(error, _LASTING) or (error.sqlstate is None and any(one in str(error) for one in _WRONG))
+def is_outage(error: object) -> bool:
+    """Whether trying again may help after an error of the driver. An unknown reason, in any language, may pass."""
+    if not isinstance(error, psycopg.OperationalError) or isinstance(error, _LASTING):
+        return False
+    return error.sqlstate is not None or not any(one in str(error) for one in _WRONG)
 
 
 class _Connection:

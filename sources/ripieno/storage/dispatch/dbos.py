@@ -25,12 +25,13 @@ from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequ
 from typing import Any
 
 import dbos
-from sqlalchemy.exc import SQLAlchemyError
+import sqlalchemy.exc
 
 from ripieno.canisters.serialization import deserialize, serialize
 from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
 from ripieno.jsonvalues import EMPTY
-from ripieno.storage.databases.contract import sentences
+from ripieno.storage.databases.contract import Disconnected, sentences
+from ripieno.storage.databases.postgresql import is_outage
 from ripieno.storage.dispatch import cron
 from ripieno.storage.dispatch.addresses import address_of, create
 from ripieno.storage.dispatch.contract import (
@@ -308,14 +309,17 @@ class DbosDispatcher:
 
 @contextlib.contextmanager
 def _refused(what: str) -> Generator[None, None, None]:
-    """Turns errors of the engine and its database into ``InputError``."""
+    """Turns errors of the engine and its database into ``InputError``, or ``Disconnected``."""
     try:
         yield
-    except (SQLAlchemyError, dbos.error.DBOSException, OSError, ValueError) as error:
+    except (sqlalchemy.exc.SQLAlchemyError, dbos.error.DBOSException, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         cause = getattr(error, "orig", None) or error
-        raise InputError(f"{what}: {sentences(str(cause)) or f'{type(cause).__name__}.'}") from error
+        # While connecting takes long, others wait for a connection in vain.
+        may_pass = is_outage(cause) or isinstance(error, sqlalchemy.exc.TimeoutError)
+        kind = Disconnected if may_pass else InputError
+        raise kind(f"{what}: {sentences(str(cause)) or f'{type(cause).__name__}.'}") from error
 
 
 def _taken(client: QueueClient, worker: str, identifiers: Sequence[str] | None = None) -> Sequence[dbos.WorkflowStatus]:

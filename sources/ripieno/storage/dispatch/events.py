@@ -118,11 +118,11 @@ class EventLog:
     def since(self, owner: str, conversation: str, number: int) -> Sequence[tuple[int, str, Logged]]:
         """The events about a conversation after a number: each with its number, and the identifier of its submission.
 
-        Those of runs are left out, but for their beginnings.
+        Those of runs are left out, but for their beginnings and ends.
         """
         query = (
             "SELECT number, submission, body FROM events WHERE owner = ? AND conversation = ? AND number > ? "
-            "AND body ->> '$.type' IN ('stretch began', 'question answered') ORDER BY number"
+            "AND body ->> '$.type' IN ('stretch began', 'question answered', 'conduct ended') ORDER BY number"
         )
         with self.database.using("read") as connection:
             rows = connection.execute(query, (*row_key(owner, conversation), number)).fetchall()

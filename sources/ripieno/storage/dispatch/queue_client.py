@@ -13,7 +13,7 @@ from typing import Any
 import dbos
 import sqlalchemy
 from sqlalchemy import event
-from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from ripieno.storage.dispatch.inspection import CANCELLED_PATTERN, WORKFLOW
@@ -123,7 +123,7 @@ class QueueClient(dbos.DBOSClient):
                 self._connections.dispose()
                 return self._look(text, parameters)
         except errors.Error as error:
-            raise SQLAlchemyError(str(error)) from error
+            raise DBAPIError(None, None, error) from error
 
     def _look(self, text: str, parameters: Sequence[str]) -> Sequence[Any]:
         with contextlib.closing(self._connections.raw_connection()) as connection:
