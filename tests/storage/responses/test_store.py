@@ -203,7 +203,7 @@ def test_what_has_expired_is_not_there_and_is_deleted(stores: Stores) -> None:
 def test_a_run_that_is_not_renewed_is_lost_and_changes_nothing_more(stores: Stores) -> None:
     row = stores.save("a", holder="h", status="in_progress")
     stores.clock.now += LEASE - 1
-    assert list(stores.responses.renew("h")) == []
+    assert list(stores.responses.renew("h", ["a"], [])) == []
     stores.clock.now += LEASE - 1
     found = stores.responses.load("ada", "a")
     assert (found is not None and found.open, found is not None and found.lost) == (True, False)
@@ -223,10 +223,43 @@ def test_a_process_is_asked_to_end_what_it_holds(stores: Stores) -> None:
     stores.save("a", holder="h", status="in_progress")
     stores.save("b", holder="other", status="in_progress")
     stores.responses.cancel("eve", "a")
-    assert list(stores.responses.renew("h")) == []
+    assert list(stores.responses.renew("h", ["a"], [])) == []
     stores.responses.cancel("ada", "a")
-    assert list(stores.responses.renew("h")) == [("ada", "a")]
-    assert list(stores.responses.renew("other")) == []
+    assert list(stores.responses.renew("h", ["a"], [])) == [("ada", "a")]
+    assert list(stores.responses.renew("other", ["b"], [])) == []
+
+
+def test_only_what_a_process_names_and_holds_is_renewed(stores: Stores) -> None:
+    for name in ("a", "b"):
+        stores.save(name, holder="h", status="in_progress")
+    for name in ("c", "d"):
+        stores.conversations.create(StoredConversation(caller="ada", identifier=name, body={}), [])
+        stores.conversations.lock("ada", name, "h")
+    stores.clock.now += LEASE - 1
+    stores.responses.renew("h", ["a"], ["c"])
+    stores.responses.renew("other", ["b"], ["d"])
+    stores.clock.now += 1
+    assert [stores.responses.state("ada", name) for name in ("a", "b")] == [
+        ("in_progress", False),
+        ("in_progress", True),
+    ]
+    with pytest.raises(ConversationLocked):
+        stores.conversations.lock("ada", "c", "other")
+    stores.conversations.lock("ada", "d", "other")
+
+
+def test_events_are_written_again_with_those_that_have_come_since(stores: Stores) -> None:
+    stores.save("a", holder="h", status="in_progress")
+    for pieces in ([b"one\n\n"], [b"one\n\n"], [b"one\n\n", b"two\n\n"]):
+        with stores.database.writing("written") as connection:
+            assert stores.responses.holds(connection, "ada", "a", "h")
+            assert not stores.responses.holds(connection, "ada", "a", "other")
+            stores.responses.append(connection, "ada", "a", 0, pieces)
+    assert list(stores.responses.events("ada", "a", -1)) == [(0, b"one\n\ntwo\n\n")]
+    # Who has read the first one reads the other.
+    assert list(stores.responses.events("ada", "a", 0)) == [(0, b"one\n\ntwo\n\n")]
+    with stores.database.using("read") as connection:
+        assert stores.responses.next_event(connection, "ada", "a") == 2
 
 
 def test_a_conversation_is_held_by_one(stores: Stores) -> None:

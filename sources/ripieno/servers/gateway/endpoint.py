@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from ripieno.canisters.events import Batches
+from ripieno.canisters.events import Batches, Event, TurnEnded
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
@@ -157,8 +157,6 @@ class Endpoint:
             try:
                 async with asyncio.timeout(settings.seconds):
                     answer = await self._whole(asked, exchange)
-                    if stored is not None and library is not None:
-                        await library.keep(stored, content(answer))
             except BaseException as error:
                 refusal = presence.refusal_for(error)
                 presence.stop()
@@ -219,10 +217,13 @@ class Endpoint:
         """Answers a queued response in the process that holds it, which is a worker."""
         assert self._runs is not None
         given = row.body["asked"]
-        native = stored.expanded({**given["native"], "input": stored.own})
-        asked = stored.restored(await in_turn(lambda: self._protocol.parse(native), row.chain + stored.size))
-        scope: Scope = {"method": "POST", "path": given["route"], "headers": [], "state": {"caller": row.caller}}
-        await self._runs.conduct(stored, self._background(asked, scope, stored), streamed=given["streamed"])
+        try:
+            native = stored.expanded({**given["native"], "input": stored.own})
+            asked = stored.restored(await in_turn(lambda: self._protocol.parse(native), row.chain + stored.size))
+            scope: Scope = {"method": "POST", "path": given["route"], "headers": [], "state": {"caller": row.caller}}
+            await self._runs.conduct(stored, self._background(asked, scope, stored), streamed=given["streamed"])
+        finally:
+            await self._runs.library.release(stored)
 
     def _background(self, asked: Asked, scope: Scope, stored: StoredRequest) -> Answer:
         """Answers a background run, whose client is the store."""
@@ -241,10 +242,20 @@ class Endpoint:
         return self._gateway.respond(asked, self._protocol, exchange.caller, exchange.log, exchange.stored)
 
     async def _whole(self, asked: Asked, exchange: _Exchange) -> bytes:
-        """The body of an answer that is not streamed."""
+        """The body of an answer that is not streamed. It is stored before the run goes on, as the end of a stream is.
+
+        So a call that has waited for a person is forgotten only after that.
+        """
+        events: list[Event] = []
+        answer = b""
         async with contextlib.aclosing(self._respond(asked, exchange)) as batches:
-            events = [event async for batch in batches for event in batch]
-        return self._protocol.encode(events, asked)
+            async for batch in batches:
+                events += batch
+                if any(isinstance(event, TurnEnded) for event in batch):
+                    answer = self._protocol.encode(events, asked)
+                    if exchange.stored is not None and self._runs is not None:
+                        await self._runs.library.keep(exchange.stored, content(answer))
+        return answer
 
 
 class Compactions(Endpoint):

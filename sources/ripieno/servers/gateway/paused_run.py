@@ -119,7 +119,7 @@ class PausedRun:
                     yield batch
 
     async def _answer(self, first: Sequence[Event]) -> Batches:
-        """The ``first`` events, and the rest. The saved state stays until all of it has been sent."""
+        """The ``first`` events, and the rest. The saved state stays until all of it has been sent, or stored."""
         before = dataclasses.asdict(self._conversation.usage)
         waits = False
         try:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import encode, parse
@@ -224,23 +224,40 @@ class ResponseStore(Rows):
                 f"UPDATE responses SET cancelling = 1 WHERE {_MINE} AND {_OPEN}", (named(caller), identifier)
             )
 
-    def renew(self, holder: str) -> Iterable[tuple[str, str]]:
-        """Renews all that a process holds. Returns the callers and identifiers that it is to end."""
+    def renew(
+        self, holder: str, responses: Collection[str], conversations: Collection[str]
+    ) -> Iterable[tuple[str, str]]:
+        """Renews those of these identifiers that a process still holds; what it does not name is lost with its lease.
+
+        Returns the callers and identifiers of responses that it is to end.
+        """
         with self.database.using("written") as connection:
             until = self.now(connection) + LEASE
-            for table in ("responses", "response_conversations"):
-                connection.execute(f"UPDATE {table} SET until = ? WHERE holder = ?", (until, holder))
+            for table, names in (("responses", responses), ("response_conversations", conversations)):
+                if names:
+                    places = ", ".join("?" * len(names))
+                    query = f"UPDATE {table} SET until = ? WHERE holder = ? AND identifier IN ({places})"
+                    connection.execute(query, (until, holder, *names))
             query = "SELECT caller, identifier FROM responses WHERE holder = ? AND cancelling = 1"
             return [(json.loads(row[0]), row[1]) for row in connection.execute(query, (holder,)).fetchall()]
 
+    def holds(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
+        """Whether a response has this holder. Until the end of the transaction, no other one ends it."""
+        query = f"UPDATE responses SET holder = holder WHERE {_MINE} AND holder = ?"
+        return connection.execute(query, (named(caller), identifier, holder)).rowcount > 0
+
     def append(self, connection: Connection, caller: str, identifier: str, first: int, events: Sequence[bytes]) -> None:
-        """Writes events of a response, of which the first one has the number ``first``."""
+        """Writes events of a response, of which the first one has the number ``first``, in a transaction of its holder.
+
+        It can be repeated, also with more events, if it is not known whether they were written.
+        """
         cipher = self.keys.find(caller)
         if cipher is not None:
             sealed = cipher.seal(b"".join(events), "events", identifier, first)
             last, expires = first + len(events) - 1, self.now(connection) + self.limits.seconds
             connection.execute(
-                "INSERT INTO response_events (caller, response, first, last, expires, body) VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO response_events (caller, response, first, last, expires, body) VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (caller, response, first) DO UPDATE SET last = excluded.last, body = excluded.body",
                 (named(caller), identifier, first, last, expires, sealed),
             )
             self.database.announce(connection, topic_of(caller, identifier))

@@ -15,13 +15,13 @@ from starlette.types import Message, Receive, Send
 
 from ripieno.exceptions import RipienoError
 from ripieno.models.protocol import Refusal
-from ripieno.servers.gateway.events import LAST, content, last_events, named, pieces
+from ripieno.servers.gateway.events import KEPT, LAST, content, last_events, named, pieces
 from ripieno.servers.gateway.stored.library import CANCELLED, Library, StoreUnusable
 from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Submission
 from ripieno.storage.responses.rows import OPEN_STATUSES
-from ripieno.storage.responses.store import topic_of
+from ripieno.storage.responses.store import LEASE, topic_of
 
 _logger = logging.getLogger(__name__)
 #: Seconds for which events are collected before they are written.
@@ -47,7 +47,10 @@ class BackgroundRun:
         self._cancelled = asyncio.Event()
         self._items: list[Mapping[str, Any]] = []
         self._last: Mapping[str, Any] | None = None
-        #: The events that are not written yet, and the number of the first of them.
+        #: Whether nothing is left to store, and until when the end is tried again, by the loop's clock.
+        self._ended = False
+        self._until: float | None = None
+        #: The events that may not be written yet, and the number of the first of them.
         self._events: list[bytes] = []
         self._first = 0
         self._writing: asyncio.Task[None] | None = None
@@ -69,7 +72,14 @@ class BackgroundRun:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Takes a part of the answer, which has whole events."""
+        """Takes a part of the answer, which has whole events. An end that is not an error is stored when it returns.
+
+        So a call that has waited for a person is forgotten only after that. Errors: those of ``_store``.
+        """
+        if self._last is not None:
+            # There is one end: that it could not be stored is another error.
+            return
+        kept = False
         for piece in pieces(message.get("body", b"")):
             kind, data = named(piece)
             if self._streamed:
@@ -80,7 +90,10 @@ class BackgroundRun:
                 self._items.append(content(data)["item"])
             elif kind in LAST:
                 self._last = content(data)["response"]
-        if self._last is None and self._streamed and self._writing is None:
+                kept = kind in KEPT
+        if kept:
+            await self._store()
+        elif self._last is None and self._streamed and self._writing is None:
             self._writing = asyncio.create_task(self._write_soon(), name="ripieno events")
 
     async def _begin(self, response: Mapping[str, Any]) -> None:
@@ -95,39 +108,66 @@ class BackgroundRun:
             self.begun.set_result(response)
 
     async def conduct(self, answer: Answer) -> None:
-        """Answers, and writes the end. Errors: none; the database's are logged, and the lease ends then."""
+        """Answers, and stores the end. Errors: none; the database's are logged, and nothing renews the lease then."""
         try:
             await answer(self.receive, self.send)
         except Exception as error:
             _logger.error("A background run failed unexpectedly.", exc_info=error)
         finally:
-            if self._writing is not None:
-                await asyncio.wait((self._writing,))
             if not self.begun.done():
                 self.begun.set_exception(RipienoError("The background run did not begin."))
-            elif self.begun.exception() is None:
-                try:
-                    await self._library.run(self._end, self._ending(self.begun.result()))
-                except Exception as error:
-                    _report("The end of a background response cannot be stored.", error)
+            try:
+                await self._store()
+            except Exception as error:
+                _report("The end of a background response cannot be stored.", error)
+            finally:
+                # If it was not stored, nothing else ends the hold.
+                await self._library.release(self.request)
 
-    def _ending(self, begun: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The response at its end. One that was cancelled has the items that are complete."""
-        if self._last is not None:
-            return self._last
+    async def _store(self) -> None:
+        """Stores the end. While the store cannot be used, it is tried again, as long as a lease. Errors: of ``run``."""
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+        if self._ended or self.begun.exception() is not None:
+            return
+        if self._last is None:
+            self._last = self._cancelled_response(self.begun.result())
+        loop = asyncio.get_running_loop()
+        while not self._ended:
+            try:
+                await self._library.run(self._end, self._last)
+            except StoreUnusable:
+                if self._until is None:
+                    self._until = loop.time() + LEASE
+                if loop.time() >= self._until:
+                    raise
+                await asyncio.sleep(_BEAT)
+
+    def _cancelled_response(self, begun: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The response at its end if it was cancelled, with the items that are complete."""
         response = {**begun, "output": self._items}
         number = self._first + len(self._events)
         self._events += last_events(response, "failed", number, error=CANCELLED)
         return {**response, "status": "cancelled"}
 
     def _end(self, response: Mapping[str, Any]) -> None:
+        """Can be repeated. Errors: ``RipienoError`` if another process has ended the response."""
         library = self._library
+        row = library.row_of(self.request, response)
         with library.responses.database.writing("written") as connection:
-            row = library.row_of(self.request, response)
-            if self._streamed:
-                self._append(connection)
-            library.responses.end(row, library.holder, connection)
-            library.finish(self.request, row, connection)
+            held = library.responses.holds(connection, *self.key, library.holder)
+            if held:
+                if self._streamed:
+                    self._append(connection)
+                library.responses.end(row, library.holder, connection)
+                library.finish(self.request, row, connection)
+        if held:
+            library.holding.discard(self.request)
+        found = None if held else library.responses.state(*self.key)
+        self._ended = True
+        # It may have been stored by a try whose acknowledgement was lost, or deleted.
+        if found is not None and found[0] != row.status:
+            raise RipienoError("Another process has ended a background response, since its lease had ended.")
 
     async def _write_soon(self) -> None:
         while self._events and self._last is None:
@@ -142,16 +182,21 @@ class BackgroundRun:
         self._writing = None
 
     def _write(self) -> None:
-        with self._library.responses.database.using("written") as connection:
-            self._append(connection)
+        responses = self._library.responses
+        with responses.database.writing("written") as connection:
+            # Of a response that another process has ended, nobody reads more.
+            held = responses.holds(connection, *self.key, self._library.holder)
+            count = self._append(connection) if held else len(self._events)
+        # Only now: until the commit, all are to be written again. The loop may have added others meanwhile.
+        self._first += count
+        del self._events[:count]
 
-    def _append(self, connection: Any) -> None:
+    def _append(self, connection: Any) -> int:
+        """Writes the events; returns how many."""
         events = tuple(self._events)
         if events:
             self._library.responses.append(connection, *self.key, self._first, events)
-            self._first += len(events)
-            # The loop may have added others meanwhile.
-            del self._events[: len(events)]
+        return len(events)
 
 
 class BackgroundRuns:
@@ -196,7 +241,6 @@ class BackgroundRuns:
         """Conducts the run of a queued response that this process holds, to its end."""
         run = BackgroundRun(self._library, request, streamed=streamed, queued=True)
         await asyncio.wait((self._begin(run, answer),))
-        await self._library.release(request)
         if (error := run.begun.exception()) is not None:
             raise error
 
@@ -278,10 +322,7 @@ class BackgroundRuns:
                 if since >= _SWEPT or library.failure is not None:
                     since = 0.0
                     await library.run(library.responses.sweep, patient=False)
-                if self._runs or library.holding:
-                    for key in await library.run(library.responses.renew, library.holder, patient=False):
-                        if key in self._runs:
-                            self._runs[key].cancel()
+                await self.renew()
                 library.recover()
             except StoreUnusable:
                 # It is in the log. A run whose lease ends meanwhile is lost; the next beat may come in time.
@@ -290,6 +331,19 @@ class BackgroundRuns:
                 _logger.error("The background responses of this process cannot be renewed.", exc_info=error)
             await asyncio.sleep(_BEAT)
             since += _BEAT
+
+    async def renew(self) -> None:
+        """Renews what this process runs and holds, and ends the runs that it is asked to end. Errors: those of ``run``.
+
+        What could not be ended in the store is not among that: it ends with its lease.
+        """
+        library, responses = self._library, [identifier for _, identifier in self._runs]
+        conversations = [one.references.conversation or "" for one in tuple(library.holding)]
+        if responses or conversations:
+            renew = library.responses.renew
+            for key in await library.run(renew, library.holder, responses, conversations, patient=False):
+                if key in self._runs:
+                    self._runs[key].cancel()
 
     async def close(self) -> None:
         """Ends all runs, whose responses say so, and waits for that."""

@@ -229,8 +229,14 @@ class Library:
             if references.conversation is not None:
                 holders = row.identifier, self.holder
                 self.conversations.hand_over(connection, row.caller, references.conversation, holders, LEASE)
-                self.holding.add(request)
-        self._continue(request)
+        if references.conversation is not None:
+            self.holding.add(request)
+        try:
+            self._continue(request)
+        except BaseException:
+            # Who ends the response ends the hold.
+            self.holding.discard(request)
+            raise
         return request
 
     def cancel(self, caller: str, identifier: str) -> None:
@@ -266,14 +272,14 @@ class Library:
         with self.responses.database.writing("written") as connection:
             self.responses.save(row, connection)
             self.finish(request, row, connection)
+        self.holding.discard(request)
 
     def finish(self, request: StoredRequest, row: StoredResponse, connection: Any) -> None:
-        """Adds a response to the conversation that it holds, if it can be continued."""
+        """Adds a response to the conversation that it holds, if it can be continued, and ends the hold."""
         name = request.references.conversation
         if name is not None and request in self.holding:
             items = [*row.body["input"], *row.body["output"]] if row.status in _ENDED else []
             self.conversations.finish(connection, request.caller, name, self.holder, items)
-            self.holding.discard(request)
 
     def row_of(self, request: StoredRequest, response: Mapping[str, Any]) -> StoredResponse:
         """The row of a response."""
@@ -290,9 +296,13 @@ class Library:
         )
 
     async def release(self, request: StoredRequest) -> None:
-        """Ends the hold of a conversation, if the answer was not kept."""
+        """Ends the hold of a conversation, if the answer was not kept.
+
+        Errors: none: if the store cannot be used, the hold is not renewed, and ends with its lease.
+        """
         if request in self.holding:
-            await self.run(self._release, request)
+            with contextlib.suppress(StoreUnusable):
+                await self.run(self._release, request)
 
     def _release(self, request: StoredRequest) -> None:
         if request.references.conversation is not None:
@@ -313,12 +323,13 @@ class Library:
         response = {**row.body["response"], "status": "failed", "error": error}
         failed = dataclasses.replace(row, status="failed", lost=False, body={**row.body, "response": response})
         with self.responses.database.writing("written") as connection:
-            number = self.responses.next_event(connection, caller, identifier)
-            if number is not None:
-                events = last_events(response, "failed", number)
-                self.responses.append(connection, caller, identifier, number, events)
-            if self.responses.end(failed, row.holder, connection):
-                return failed
+            if self.responses.holds(connection, caller, identifier, row.holder):
+                number = self.responses.next_event(connection, caller, identifier)
+                if number is not None:
+                    events = last_events(response, "failed", number)
+                    self.responses.append(connection, caller, identifier, number, events)
+                if self.responses.end(failed, row.holder, connection):
+                    return failed
         return self.responses.load(caller, identifier)
 
     async def run(self, function: Callable[..., _Result], *arguments: object, patient: bool = True) -> _Result:
