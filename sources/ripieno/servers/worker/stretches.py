@@ -33,7 +33,7 @@ from ripieno.servers.worker.allowed_calls import AllowedCalls
 from ripieno.servers.worker.event_writer import EventWriter
 from ripieno.servers.worker.restoration import Restored, Restorer
 from ripieno.storage.databases.contract import Disconnected
-from ripieno.storage.dispatch.contract import CLIENT, Ending, Submission
+from ripieno.storage.dispatch.contract import CLIENT, Dispatcher, Ending, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import cut_record
@@ -80,7 +80,8 @@ class _Claim:
 class Responses(Protocol):
     """Answers background responses of a gateway."""
 
-    async def conduct(self, submission: Submission) -> Ending: ...
+    async def conduct(self, submission: Submission, *, cancelled: bool) -> Ending | None: ...
+    def end_lost(self, dispatcher: Dispatcher) -> Sequence[str]: ...
     def stop(self, submission: Submission, *, ending: bool) -> None: ...
 
 
@@ -122,17 +123,20 @@ class Stretches:
         """The identifiers of the submissions under way."""
         return tuple(self._running)
 
-    async def conduct(self, submission: Submission) -> Ending | None:
-        """One stretch. It raises nothing; None if the worker ends before the stretch did, or the database is away."""
+    async def conduct(self, submission: Submission, *, cancelled: bool = False) -> Ending | None:
+        """One stretch. It raises nothing; None if the worker ends before the stretch did, or the database is away.
+
+        ``cancelled``: it was, before it began; only a response has something to end then.
+        """
         fields = {"run": submission.identifier, "conversation": submission.conversation}
         token = FIELDS.set({**FIELDS.get(), **fields})
         try:
             async with self._turns.setdefault((submission.owner, submission.conversation), asyncio.Lock()):
-                return await self._conduct(submission)
+                return await self._conduct(submission, cancelled)
         finally:
             FIELDS.reset(token)
 
-    async def _conduct(self, submission: Submission) -> Ending | None:
+    async def _conduct(self, submission: Submission, cancelled: bool) -> Ending | None:
         if self._leaving:
             return None
         identifier = submission.identifier
@@ -140,7 +144,7 @@ class Stretches:
         self._idle.clear()
         try:
             if submission.response:
-                return await self._answer(submission)
+                return await self._answer(submission, cancelled)
             async with self._claimed(submission) as claim:
                 return self._cancelled() if claim is None else await self._continue(submission, claim)
         except (Disconnected, Superseded):
@@ -181,10 +185,10 @@ class Stretches:
             self.stop(identifier)
         await self._idle.wait()
 
-    async def _answer(self, submission: Submission) -> Ending:
+    async def _answer(self, submission: Submission, cancelled: bool) -> Ending | None:
         assert self._responses is not None  # Others do not look into its queue.
         self._answering[submission.identifier] = submission
-        return await self._responses.conduct(submission)
+        return await self._responses.conduct(submission, cancelled=cancelled)
 
     def _cancelled(self) -> Ending | None:
         return None if self._leaving else Ending(finish="cancelled")

@@ -17,7 +17,7 @@ from ripieno.exceptions import InputError
 from ripieno.execution.scheduling.locks import Locks
 from ripieno.execution.scheduling.workspace_locks import WorkspaceLocks
 from ripieno.models import Model
-from ripieno.servers.worker.stretches import Stretches
+from ripieno.servers.worker.stretches import Responses, Stretches
 from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Ending, RunCounter, Submission
 from ripieno.storage.dispatch.events import EventLog
@@ -66,13 +66,15 @@ class Worker:
         self._slots = slots
         self._grace = grace
         self._report = report
-        chosen, responses = assembly.configuration, None
+        chosen = assembly.configuration
+        responses: Responses | None = None
         if chosen.durable.servers and chosen.gateway.store is not None:
             from ripieno.servers.gateway.queued_responses import QueuedResponses
 
             responses = QueuedResponses(assembly)
         #: The places whose submissions it takes.
         self._places = self.hosts if responses is None else (*self.hosts, GATEWAY)
+        self._responses = responses
         self._stretches = Stretches(assembly, journal, model_of, responses, self.name)
         self._leases = leases.WorkerLeases(journal.database)
         self._events = EventLog(journal.database)
@@ -122,7 +124,7 @@ class Worker:
         if submission.identifier in self._endings:
             # The engine could not write it, for example to a full disk.
             return self._endings[submission.identifier][1]
-        ending = await self._stretches.conduct(submission)
+        ending = await self._stretches.conduct(submission, cancelled=await self._is_cancelled(submission))
         if ending is not None:
             self._endings[submission.identifier] = time.monotonic(), ending
         else:
@@ -130,6 +132,15 @@ class Worker:
         if self._metrics is not None:
             self._metrics.end("given_back" if ending is None else ending.finish, time.monotonic() - began)
         return ending
+
+    async def _is_cancelled(self, submission: Submission) -> bool:
+        """Whether a response was cancelled before its turn. Of all others, the dispatcher begins none that was."""
+        if not submission.response:
+            return False
+        try:
+            return bool(await run_in_thread(self._dispatcher.cancelled, [submission.identifier], name="cancelled"))
+        except InputError:
+            return False  # The next beat looks again.
 
     async def _beat(self, left: asyncio.Event) -> None:
         """Renews the lease, and looks after cancelled submissions and dead workers, until the event is set."""
@@ -239,3 +250,6 @@ class Worker:
         running = self._dispatcher.listed(states=["running"], limit=_MOST)
         self._events.clean([one.submission.identifier for one in running])
         self._dispatcher.clean(datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=KEPT))
+        lost = () if self._responses is None else self._responses.end_lost(self._dispatcher)
+        if lost:
+            self._report(f"Background responses that no gateway has submitted have failed ({', '.join(lost)}).")

@@ -223,8 +223,9 @@ class DbosDispatcher:
             ending: Ending | None
             try:
                 submission, cancelled = deserialize(Submission, stored), False
-                with contextlib.suppress(InputError):  # Its worker looks again while it conducts it.
-                    cancelled = bool(await asyncio.to_thread(self.cancelled, [submission.identifier]))
+                if not submission.response:  # Its stretch looks, since its row is to be ended, too.
+                    with contextlib.suppress(InputError):  # Its worker looks again while it conducts it.
+                        cancelled = bool(await asyncio.to_thread(self.cancelled, [submission.identifier]))
                 ending = Ending(finish="cancelled") if cancelled else await stretch(submission)
             except SerializationInvalidity as error:
                 ending = Ending(finish="error", reason=f"It was submitted by another release: {error}")

@@ -212,7 +212,9 @@ class Library:
             if references.conversation is not None:
                 holders = row.identifier, self.holder
                 self.conversations.hand_over(connection, row.caller, references.conversation, holders, LEASE)
-                self.holding.add(request)
+        # Not before: if the database goes away, the hold ends with its lease.
+        if references.conversation is not None:
+            self.holding.add(request)
         self._continue(request)
         return request
 
