@@ -33,7 +33,7 @@ from ripieno.servers.worker.allowed_calls import AllowedCalls
 from ripieno.servers.worker.event_writer import EventWriter
 from ripieno.servers.worker.restoration import Restored, Restorer
 from ripieno.storage.databases.contract import Disconnected
-from ripieno.storage.dispatch.contract import CLIENT, Ending, Submission
+from ripieno.storage.dispatch.contract import CLIENT, Dispatcher, Ending, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import cut_record
@@ -84,7 +84,8 @@ class _Claim:
 class Responses(Protocol):
     """Answers background responses of a gateway."""
 
-    async def conduct(self, submission: Submission) -> Ending: ...
+    async def conduct(self, submission: Submission, *, cancelled: bool) -> Ending | None: ...
+    def end_lost(self, dispatcher: Dispatcher) -> Sequence[str]: ...
     def stop(self, submission: Submission, *, ending: bool) -> None: ...
 
 
@@ -149,7 +150,7 @@ class Stretches:
         self._idle.clear()
         try:
             if submission.response:
-                return await self._answer(submission)
+                return await self._answer(submission, cancelled)
             async with self._claimed(submission) as claim:
                 if claim is None or identifier in self._stopped:
                     ending = self._cancelled()
@@ -197,10 +198,10 @@ class Stretches:
             self.stop(identifier)
         await self._idle.wait()
 
-    async def _answer(self, submission: Submission) -> Ending:
+    async def _answer(self, submission: Submission, cancelled: bool) -> Ending | None:
         assert self._responses is not None  # Others do not look into its queue.
         self._answering[submission.identifier] = submission
-        return await self._responses.conduct(submission)
+        return await self._responses.conduct(submission, cancelled=cancelled)
 
     def _cancelled(self) -> Ending | None:
         return None if self._leaving else Ending(finish="cancelled")

@@ -17,7 +17,7 @@ from ripieno.exceptions import InputError
 from ripieno.execution.scheduling.locks import Locks
 from ripieno.execution.scheduling.workspace_locks import WorkspaceLocks
 from ripieno.models import Model
-from ripieno.servers.worker.stretches import Stretches
+from ripieno.servers.worker.stretches import Responses, Stretches
 from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Ending, RunCounter, Submission
 from ripieno.storage.dispatch.events import EventLog
@@ -66,13 +66,15 @@ class Worker:
         self._slots = slots
         self._grace = grace
         self._report = report
-        chosen, responses = assembly.configuration, None
+        chosen = assembly.configuration
+        responses: Responses | None = None
         if chosen.durable.servers and chosen.gateway.store is not None:
             from ripieno.servers.gateway.queued_responses import QueuedResponses
 
             responses = QueuedResponses(assembly)
         #: The places whose submissions it takes.
         self._places = self.hosts if responses is None else (*self.hosts, GATEWAY)
+        self._responses = responses
         self._stretches = Stretches(assembly, journal, model_of, responses, self.name)
         self._leases = leases.WorkerLeases(journal.database)
         self._events = EventLog(journal.database)
@@ -133,8 +135,8 @@ class Worker:
         return ending
 
     async def _is_cancelled(self, submission: Submission) -> bool:
-        """Whether it was, before its turn, and continues with answers. The dispatcher begins nothing else that was."""
-        if not submission.continues:
+        """Whether it was, before its turn, and is a response or continues with answers. The dispatcher begins no other."""
+        if not (submission.response or submission.continues):
             return False
         try:
             return bool(await run_in_thread(self._dispatcher.cancelled, [submission.identifier], name="cancelled"))
@@ -249,3 +251,6 @@ class Worker:
         running = self._dispatcher.listed(states=["running"], limit=_MOST)
         self._events.clean([one.submission.identifier for one in running])
         self._dispatcher.clean(datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=KEPT))
+        lost = () if self._responses is None else self._responses.end_lost(self._dispatcher)
+        if lost:
+            self._report(f"Background responses that no gateway has submitted have failed ({', '.join(lost)}).")

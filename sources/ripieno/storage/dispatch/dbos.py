@@ -224,7 +224,8 @@ class DbosDispatcher:
             ending: Ending | None
             try:
                 submission, cancelled = deserialize(Submission, stored), False
-                if not submission.continues:  # Its stretch looks, since its calls wait again.
+                # Otherwise its stretch looks: it ends a row, or lets calls wait again.
+                if not (submission.response or submission.continues):
                     with contextlib.suppress(InputError):  # Its worker looks again while it conducts it.
                         cancelled = bool(await asyncio.to_thread(self.cancelled, [submission.identifier]))
                 ending = Ending(finish="cancelled") if cancelled else await stretch(submission)

@@ -224,6 +224,17 @@ class ResponseStore(Rows):
                 f"UPDATE responses SET cancelling = 1 WHERE {_MINE} AND {_OPEN}", (named(caller), identifier)
             )
 
+    def queued(self, after: float, seconds: float) -> tuple[Sequence[tuple[str, str]], float]:
+        """The callers and identifiers of responses that have been queued for some ``seconds``, or longer.
+
+        Those of an earlier look are left out, if ``after`` is the mark that it has returned with them.
+        """
+        with self.database.using("read") as connection:
+            mark = self.now(connection) + self.limits.seconds - seconds
+            query = "SELECT caller, identifier FROM responses WHERE status = 'queued' AND expires > ? AND expires <= ?"
+            rows = connection.execute(query, (after, mark)).fetchall()
+        return [(json.loads(row[0]), row[1]) for row in rows], mark
+
     def renew(
         self, holder: str, responses: Collection[str], conversations: Collection[str]
     ) -> Iterable[tuple[str, str]]:
