@@ -16,6 +16,7 @@ from ripieno.servers.gateway import queued_responses
 from ripieno.servers.gateway.application import create_application
 from ripieno.servers.gateway.stored.library import Library
 from ripieno.servers.http.connections import Bounds
+from ripieno.servers.http.limits import MemoryBudget
 from ripieno.servers.http.server import serve
 from ripieno.servers.worker import worker as worker_module
 from ripieno.servers.worker.worker import Worker
@@ -187,7 +188,8 @@ async def test_one_that_its_gateway_could_not_submit_fails(site: Site, monkeypat
         conversation = await client.conversations.create()
         # The first of the two writes of a gateway that is killed after it.
         native = {**BODY, "conversation": conversation.id}
-        _, request = await library.read(native, CALLER)
+        with MemoryBudget(1_000_000).reserve() as reservation:
+            _, request = await library.read(native, CALLER, reservation)
         assert request is not None
         created = {"id": request.identifier, "object": "response", "status": "queued", "output": []}
         await library.run(lambda: library.queue(request, created, route="/v1/responses", streamed=False))

@@ -183,17 +183,25 @@ async def test_what_is_for_another_host_or_another_time_is_not_taken(queue: Queu
     assert abs((starts - later).total_seconds()) < 1
 
 
-async def test_cancelled_before_its_turn_it_never_runs(queue: Queue) -> None:
+async def test_the_stretch_of_one_that_was_cancelled_before_its_turn_ends_it(queue: Queue) -> None:
     queue.submit("first")
     queue.submit("second", "c2")
     for _ in range(2):
         queue.dispatcher.cancel(queue.identifier("first"))
     assert queue.find("first").state == "cancelled"
-    work = Work(1)
-    async with queue.working(work.stretch):
-        await work.enough.wait()
+    seen, both_seen = dict[str, bool](), asyncio.Event()
+
+    async def stretch(one: Submission) -> Ending:
+        cancelled = bool(await asyncio.to_thread(queue.dispatcher.cancelled, [one.identifier]))
+        seen[one.identifier.partition("/")[0]] = cancelled
+        if len(seen) == 2:
+            both_seen.set()
+        return Ending(finish="cancelled" if cancelled else "stop")
+
+    async with queue.working(stretch):
+        await both_seen.wait()
         await queue.over("first", "second")
-    assert work.ran == ["second"]
+    assert seen == {"first": True, "second": False}
     assert queue.find("first").state == "cancelled"
     both = [queue.identifier(name) for name in ("first", "second")]
     assert queue.dispatcher.cancelled(both) == {both[0]}

@@ -135,9 +135,7 @@ class Worker:
         return ending
 
     async def _is_cancelled(self, submission: Submission) -> bool:
-        """Whether it was, before its turn, and is a response or continues with answers. The dispatcher begins no other."""
-        if not (submission.response or submission.continues):
-            return False
+        """Whether it was, before its turn."""
         try:
             return bool(await run_in_thread(self._dispatcher.cancelled, [submission.identifier], name="cancelled"))
         except InputError:

@@ -185,8 +185,7 @@ class Dispatcher(Protocol):
 
         At most ``slots`` at once are for each of these places, and one of low priority.
 
-        One that was cancelled before ends without its stretch, apart from responses, whose stretches end their rows, and
-        those that continue with answers, whose calls wait again.
+        The stretch of one that was cancelled before is called, too: it ends a response, or lets calls wait again.
 
         Enter it once at a time in a process. At its end no stretch may be under way; those that returned None are
         queued again.

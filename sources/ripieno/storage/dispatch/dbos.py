@@ -223,12 +223,7 @@ class DbosDispatcher:
         async def run(stored: dict[str, Any]) -> dict[str, Any]:
             ending: Ending | None
             try:
-                submission, cancelled = deserialize(Submission, stored), False
-                # Otherwise its stretch looks: it ends a row, or lets calls wait again.
-                if not (submission.response or submission.continues):
-                    with contextlib.suppress(InputError):  # Its worker looks again while it conducts it.
-                        cancelled = bool(await asyncio.to_thread(self.cancelled, [submission.identifier]))
-                ending = Ending(finish="cancelled") if cancelled else await stretch(submission)
+                ending = await stretch(deserialize(Submission, stored))
             except SerializationInvalidity as error:
                 ending = Ending(finish="error", reason=f"It was submitted by another release: {error}")
             if ending is None:

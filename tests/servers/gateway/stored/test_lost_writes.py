@@ -20,6 +20,7 @@ from ripieno.servers.gateway.stored import background
 from ripieno.servers.gateway.stored.background import BackgroundRuns
 from ripieno.servers.gateway.stored.library import Library
 from ripieno.servers.gateway.stored.requests import StoredRequest
+from ripieno.servers.http.limits import MemoryBudget
 from ripieno.storage.databases.contract import Connection, Disconnected
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.responses.conversations import ConversationStore
@@ -106,7 +107,8 @@ class Site:
     async def request(self, conversation: str | None = None) -> StoredRequest:
         """A request for a background response."""
         native = {"input": "Go.", "background": True, "conversation": conversation}
-        _, stored = await self.library.read(native, "ada")
+        with MemoryBudget(1_000_000).reserve() as reservation:
+            _, stored = await self.library.read(native, "ada", reservation)
         assert stored is not None
         return stored
 
