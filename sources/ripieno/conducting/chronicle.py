@@ -60,8 +60,7 @@ class Chronicle:
         began = self._record("began", scope.turn, details=counted)
         self._write((began, *self._new(conversation.canisters)), conversation, scope, self._begun)
         if self.submitted:
-            if (written := self.written()) is not None:
-                await asyncio.shield(written)
+            await self.settled()
             if not self._began:
                 raise Disconnected("The beginning of the run could not be recorded.")
 
@@ -112,14 +111,14 @@ class Chronicle:
             raise error
 
     async def finish(self) -> None:
-        """Waits until all records so far are written or have failed. Errors: those of ``check``."""
-        if (written := self.written()) is not None:
-            await asyncio.shield(written)
+        """Waits as ``settled``. Errors: those of ``check``."""
+        await self.settled()
         self.check()
 
-    def written(self) -> asyncio.Future[None] | None:
-        """Done when all records so far are written or have failed; None if they are already."""
-        return self._reporter.written()
+    async def settled(self) -> None:
+        """Waits until all records so far are written or have failed. Cancelling the waiter stops no record."""
+        if (written := self._reporter.written()) is not None:
+            await asyncio.shield(written)
 
     def end(self, scope: Circumstances, finish: Finish, budget: Budget) -> None:
         """Records the end of the run, if it began."""

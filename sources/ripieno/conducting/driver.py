@@ -142,8 +142,7 @@ class Driver:
             self.conversation = self.conversation.replace(finish=finish)
             self._chronicle.end(self._circumstances(), finish, budget)
             try:
-                if (written := self._chronicle.written()) is not None:
-                    await asyncio.shield(written)
+                await self._chronicle.settled()
             finally:
                 self._chronicle.note(self.conversation)
                 self._notify(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))

@@ -156,7 +156,10 @@ class Reporter:
         elif self._remote:
             self._queue.add(held)
         else:
-            deliver((held,), write_together(self._write, (held,)), self._report)
+            self._write_now((held,))
+
+    def _write_now(self, held: Sequence[Held]) -> None:
+        deliver(held, write_together(self._write, held), self._report)
 
     def _whole(self, held: Held) -> Held:
         """The records, after those of their conversation that wait."""
@@ -329,8 +332,7 @@ class Reporter:
             by_conversation: dict[tuple[str, str], list[Held]] = {}
             for one in held:
                 by_conversation.setdefault((one.scope.owner, one.scope.conversation), []).append(one)
-            joined = [self._whole(_joined(some)) for some in by_conversation.values()]
-            deliver(joined, write_together(self._write, joined), self._report)
+            self._write_now([self._whole(_joined(some)) for some in by_conversation.values()])
 
     def refuse(
         self, invocation: InvocationCanister, fault: Fault, scope: Circumstances, invoker: Invoker | None = None

@@ -29,6 +29,20 @@ from tests.support.workers import Site, model, submission
 HANG = 120
 
 
+async def conducted(place: pathlib.Path | str, folder: pathlib.Path, **settings: Any) -> Submission:
+    """A run that a worker with these settings has conducted, in the sight of a watcher, to its answer."""
+    site = Site(place=place, folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
+    one = submission("c", site.host)
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        async with asyncio.timeout(HANG), site.worker(**settings):
+            dispatcher.submit(one)
+            events = SubmittedRun(one, dispatcher, journal)
+            ends = [event.finish async for event in events if isinstance(event, ConductEnded)]
+            assert ends[-1] == "stop"
+        assert dispatcher.find(one.identifier).finish == "stop"
+    return one
+
+
 async def test_a_worker_leaves_when_the_queue_has_the_ends_of_its_runs(
     place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,13 +92,8 @@ async def test_a_run_that_the_engine_has_taken_and_forgotten_is_queued_again(
     monkeypatch.setattr(engine, "execute_dequeued_workflow", fail_once)
     monkeypatch.setattr(leases, "RENEWAL", 0.1)
     monkeypatch.setattr(worker_module, "UNBEGUN", 0.1)
-    site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
-    one, reported = submission("c", site.host), list[str]()
-    with site.dispatcher() as dispatcher, site.journal() as journal:
-        async with asyncio.timeout(HANG), site.worker(report=reported.append):
-            dispatcher.submit(one)
-            assert [event async for event in SubmittedRun(one, dispatcher, journal) if isinstance(event, ConductEnded)]
-        assert dispatcher.find(one.identifier).finish == "stop"
+    reported = list[str]()
+    one = await conducted(place_with_queue, tmp_path, report=reported.append)
     assert failed == [one.identifier]
     assert "Runs that were taken and could not begin are queued again (submission of c)." in reported
 
@@ -102,15 +111,7 @@ async def test_a_run_whose_journal_goes_away_before_it_begins_is_tried_again(
         await accept(driver)
 
     monkeypatch.setattr(Driver, "_accept_losses", fail_once)
-    site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
-    one = submission("c", site.host)
-    with site.dispatcher() as dispatcher, site.journal() as journal:
-        async with asyncio.timeout(HANG), site.worker():
-            dispatcher.submit(one)
-            async for event in SubmittedRun(one, dispatcher, journal):
-                if isinstance(event, ConductEnded) and event.finish == "stop":
-                    break
-        assert dispatcher.find(one.identifier).finish == "stop"
+    await conducted(place_with_queue, tmp_path)
     assert len(failed) == 1
 
 
@@ -127,13 +128,7 @@ async def test_a_worker_that_has_a_run_again_which_another_one_took_goes_on_with
         return restore(restorer, one)
 
     monkeypatch.setattr(Restorer, "restore", lose_once)
-    site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
-    one = submission("c", site.host)
-    with site.dispatcher() as dispatcher, site.journal() as journal:
-        async with asyncio.timeout(HANG), site.worker():
-            dispatcher.submit(one)
-            assert [event async for event in SubmittedRun(one, dispatcher, journal) if isinstance(event, ConductEnded)]
-        assert dispatcher.find(one.identifier).finish == "stop"
+    one = await conducted(place_with_queue, tmp_path)
     assert superseded == [one.identifier]
 
 

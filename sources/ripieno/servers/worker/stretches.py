@@ -150,7 +150,7 @@ class Stretches:
         self._idle.clear()
         try:
             if submission.response:
-                return await self._answer(submission, cancelled)
+                return await self._answer(submission)
             async with self._claimed(submission) as claim:
                 if claim is None or identifier in self._stopped:
                     ending = self._cancelled()
@@ -198,10 +198,10 @@ class Stretches:
             self.stop(identifier)
         await self._idle.wait()
 
-    async def _answer(self, submission: Submission, cancelled: bool) -> Ending | None:
+    async def _answer(self, submission: Submission) -> Ending | None:
         assert self._responses is not None  # Others do not look into its queue.
         self._answering[submission.identifier] = submission
-        return await self._responses.conduct(submission, cancelled=cancelled)
+        return await self._responses.conduct(submission, cancelled=submission.identifier in self._stopped)
 
     def _cancelled(self) -> Ending | None:
         return None if self._leaving else Ending(finish="cancelled")
