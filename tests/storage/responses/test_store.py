@@ -43,7 +43,7 @@ class Stores:
 
     def save(self, identifier: str, parent: str | None = None, caller: str = "ada", **more: Any) -> StoredResponse:
         """Stores a response that continues another one."""
-        _, links, chain = self.responses.begin(caller, parent)
+        _, links, chain = ((), 0, 0) if parent is None else self.responses.begin(caller, parent)
         row = StoredResponse(
             caller=caller,
             identifier=identifier,
@@ -120,6 +120,9 @@ def test_a_chain_has_limits(place: pathlib.Path | str) -> None:
         last = name
     with pytest.raises(ChainTooLong, match="continues 3 others"):
         stores.responses.begin("ada", "c")
+    with pytest.raises(ChainTooLong, match="continues 3 others"):
+        stores.responses.chain_size("ada", "c")
+    assert stores.responses.chain_size("ada", "d") is None
     short = stores_at(place, chain=100)
     with pytest.raises(ChainTooLong):
         short.responses.begin("ada", "b")
@@ -234,10 +237,12 @@ def test_only_what_a_process_names_and_holds_is_renewed(stores: Stores) -> None:
         stores.save(name, holder="h", status="in_progress")
     for name in ("c", "d"):
         stores.conversations.create(StoredConversation(caller="ada", identifier=name, body={}), [])
-        stores.conversations.lock("ada", name, "h")
+        stores.conversations.lock("ada", name, f"response of {name}")
+        # As after an acknowledgement that was lost.
+        stores.conversations.lock("ada", name, f"response of {name}")
     stores.clock.now += LEASE - 1
-    stores.responses.renew("h", ["a"], ["c"])
-    stores.responses.renew("other", ["b"], ["d"])
+    stores.responses.renew("h", ["a"], ["response of c"])
+    stores.responses.renew("other", ["b"], ["c", "d", "h"])
     stores.clock.now += 1
     assert [stores.responses.state("ada", name) for name in ("a", "b")] == [
         ("in_progress", False),

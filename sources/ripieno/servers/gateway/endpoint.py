@@ -184,7 +184,7 @@ class Endpoint:
             await send_body(send, encode(response))
             return
         with while_present(exchange.receive) as presence:
-            await stream_events(runs, stored, send, quiet=self._settings.keep_alive)
+            await stream_events(runs, (stored.caller, stored.identifier), send, quiet=self._settings.keep_alive)
             presence.stop()
             log.answer()
             await send({"type": "http.response.body", "body": b"", "more_body": False})

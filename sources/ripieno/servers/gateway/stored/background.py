@@ -338,10 +338,10 @@ class BackgroundRuns:
         What could not be ended in the store is not among that: it ends with its lease.
         """
         library, responses = self._library, [identifier for _, identifier in self._runs]
-        conversations = [one.references.conversation or "" for one in tuple(library.holding)]
-        if responses or conversations:
+        holding = [one.identifier for one in tuple(library.holding)]
+        if responses or holding:
             renew = library.responses.renew
-            for key in await library.run(renew, library.holder, responses, conversations, patient=False):
+            for key in await library.run(renew, library.holder, responses, holding, patient=False):
                 if key in self._runs:
                     self._runs[key].cancel()
 
