@@ -27,6 +27,7 @@ from ripieno.storage.databases.contract import (
     Disconnected,
     Fence,
     Inspection,
+    Locked,
     RowConflict,
     Rows,
     row_key,
@@ -214,7 +215,12 @@ class PostgresqlDatabase:
                 self._connection = self._connect()
                 # Who uses a database once more after its end, as a thread may, leaves no connection.
                 weakref.finalize(self, _close, self._connection, os.getpid()).atexit = False
-            yield self._connection
+            try:
+                yield self._connection
+            except errors.ReadOnlySqlTransaction:
+                # It is no longer the primary server of its address; the next connection may find that.
+                self._connection.close()
+                raise
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = psycopg.connect(self._conninfo, autocommit=True)
@@ -248,14 +254,17 @@ class PostgresqlDatabase:
                 raise RowConflict(str(error)) from error
             reason = sentences(str(error)) or f"{type(error).__name__}."
             text = f"The journal {self._name} cannot be {action}: {reason} Earlier records are kept."
+            if isinstance(error, errors.LockNotAvailable):
+                raise Locked(f"{text} Another program holds a lock on its tables: wait for its end.") from error
             if is_outage(error):
                 raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
             raise InputError(text) from error
 
 
+#: Errors besides operational ones that another connection may end: after a failover, or when this program was stopped.
+_PASSING = (errors.ReadOnlySqlTransaction, errors.IdleInTransactionSessionTimeout)
 #: Operational errors that trying again does not end.
 _LASTING = (
-    errors.LockNotAvailable,
     errors.InvalidPassword,
     errors.InvalidAuthorizationSpecification,
     errors.InvalidCatalogName,
@@ -277,6 +286,8 @@ _WRONG = (
 
 def is_outage(error: object) -> bool:
     """Whether trying again may help after an error of the driver. An unknown reason, in any language, may pass."""
+    if isinstance(error, _PASSING):
+        return True
     if not isinstance(error, psycopg.OperationalError) or isinstance(error, _LASTING):
         return False
     return error.sqlstate is not None or not any(one in str(error) for one in _WRONG)
