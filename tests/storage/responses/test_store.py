@@ -206,7 +206,7 @@ def test_what_has_expired_is_not_there_and_is_deleted(stores: Stores) -> None:
 def test_a_run_that_is_not_renewed_is_lost_and_changes_nothing_more(stores: Stores) -> None:
     row = stores.save("a", holder="h", status="in_progress")
     stores.clock.now += LEASE - 1
-    assert list(stores.responses.renew("h", ["a"], [])) == []
+    assert stores.responses.renew("h", ["a"], []) == {"a": False}
     stores.clock.now += LEASE - 1
     found = stores.responses.load("ada", "a")
     assert (found is not None and found.open, found is not None and found.lost) == (True, False)
@@ -215,6 +215,12 @@ def test_a_run_that_is_not_renewed_is_lost_and_changes_nothing_more(stores: Stor
     assert found is not None
     assert found.lost
     assert stores.responses.state("ada", "a") == ("in_progress", True)
+    # Unless it is renewed before a reader ends it.
+    with stores.database.writing("written") as connection:
+        assert stores.responses.has_lost(connection, "ada", "a", "h")
+    stores.responses.renew("h", ["a"], [])
+    with stores.database.writing("written") as connection:
+        assert not stores.responses.has_lost(connection, "ada", "a", "h")
     assert stores.responses.end(dataclasses.replace(found, status="failed"), "h")
     assert not stores.responses.end(dataclasses.replace(row, status="completed"), "h")
     found = stores.responses.load("ada", "a")
@@ -226,10 +232,10 @@ def test_a_process_is_asked_to_end_what_it_holds(stores: Stores) -> None:
     stores.save("a", holder="h", status="in_progress")
     stores.save("b", holder="other", status="in_progress")
     stores.responses.cancel("eve", "a")
-    assert list(stores.responses.renew("h", ["a"], [])) == []
+    assert stores.responses.renew("h", ["a"], []) == {"a": False}
     stores.responses.cancel("ada", "a")
-    assert list(stores.responses.renew("h", ["a"], [])) == [("ada", "a")]
-    assert list(stores.responses.renew("other", ["b"], [])) == []
+    assert stores.responses.renew("h", ["a", "b"], []) == {"a": True}
+    assert stores.responses.renew("other", ["b"], []) == {"b": False}
 
 
 def test_only_what_a_process_names_and_holds_is_renewed(stores: Stores) -> None:

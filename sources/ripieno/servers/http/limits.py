@@ -138,6 +138,12 @@ class Reservation:
         self._budget.take(size * _COPIES)
         self.size += size
 
+    def hand_over(self) -> "Reservation":
+        """All of it as another reservation, for what lasts longer than the request."""
+        found = Reservation(self._budget)
+        found.size, self.size = self.size, 0
+        return found
+
     def release(self) -> None:
         """Returns all of it."""
         self._budget.give(self.size * _COPIES)

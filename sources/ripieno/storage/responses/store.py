@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import encode, parse
@@ -260,27 +260,35 @@ class ResponseStore(Rows):
             rows = connection.execute(query, (after, mark)).fetchall()
         return [(json.loads(row[0]), row[1]) for row in rows], mark
 
-    def renew(self, holder: str, responses: Collection[str], holding: Collection[str]) -> Iterable[tuple[str, str]]:
+    def renew(self, holder: str, responses: Collection[str], holding: Collection[str]) -> Mapping[str, bool]:
         """Renews those of these responses that a process still holds, and the conversations that others hold.
 
-        What it does not name is lost with its lease. Returns the callers and identifiers of responses that it is to
-        end.
+        What it does not name is lost with its lease. Returns the responses that it still holds, and whether it is to
+        end each.
         """
+        found: Sequence[Any] = ()
         with self.database.using("written") as connection:
             until = self.now(connection) + LEASE
             if responses:
-                query = f"UPDATE responses SET until = ? WHERE holder = ? AND identifier IN ({_places(responses)})"
-                connection.execute(query, (until, holder, *responses))
+                mine = f"holder = ? AND identifier IN ({_places(responses)})"
+                connection.execute(f"UPDATE responses SET until = ? WHERE {mine}", (until, holder, *responses))
+                query = f"SELECT identifier, cancelling FROM responses WHERE {mine}"
+                found = connection.execute(query, (holder, *responses)).fetchall()
             if holding:
                 query = f"UPDATE response_conversations SET until = ? WHERE holder IN ({_places(holding)})"
                 connection.execute(query, (until, *holding))
-            query = "SELECT caller, identifier FROM responses WHERE holder = ? AND cancelling = 1"
-            return [(json.loads(row[0]), row[1]) for row in connection.execute(query, (holder,)).fetchall()]
+        return {str(row[0]): bool(row[1]) for row in found}
 
     def holds(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
         """Whether a response has this holder. Until the end of the transaction, no other one ends it."""
         query = f"UPDATE responses SET holder = holder WHERE {_MINE} AND holder = ?"
         return connection.execute(query, (named(caller), identifier, holder)).rowcount > 0
+
+    def has_lost(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
+        """Whether this holder has lost a response. Until the end of the transaction, it does not renew it."""
+        query = f"UPDATE responses SET holder = holder WHERE {_MINE} AND holder = ? AND until <= ?"
+        values = (named(caller), identifier, holder, self.now(connection))
+        return connection.execute(query, values).rowcount > 0
 
     def append(self, connection: Connection, caller: str, identifier: str, first: int, events: Sequence[bytes]) -> None:
         """Writes events of a response, of which the first one has the number ``first``, in a transaction of its holder.

@@ -15,7 +15,7 @@ from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
 from ripieno.models.protocol import Native, Refusal
-from ripieno.servers.gateway.events import last_events
+from ripieno.servers.gateway.events import created, last_events
 from ripieno.servers.gateway.stored.referred_items import ReferredItems
 from ripieno.servers.gateway.stored.requests import (
     CONVERSATION,
@@ -192,6 +192,9 @@ class Library:
         row = dataclasses.replace(row, body={**row.body, "asked": {"native": request.native, **asked}})
         with self.responses.database.writing("written") as connection:
             self.responses.save(row, connection)
+            if asked["streamed"]:
+                # So that its client knows its name.
+                self.responses.append(connection, request.caller, request.identifier, 0, [created(response)])
             if request in self.holding:
                 name = request.references.conversation or ""
                 seconds = self.responses.limits.seconds
@@ -202,7 +205,11 @@ class Library:
         """Holds a queued response, and returns its request; None if it is not queued any more."""
         references = References.read(row.body["asked"]["native"], default=True)
         request = StoredRequest(
-            caller=row.caller, references=references, own=row.body["input"], identifier=row.identifier
+            caller=row.caller,
+            references=references,
+            own=row.body["input"],
+            identifier=row.identifier,
+            created=row.body["response"].get("created_at", 0),
         )
         with self.responses.database.writing("written") as connection:
             if not self.responses.take(connection, row.caller, row.identifier, self.holder):
@@ -236,8 +243,9 @@ class Library:
             if row.holder or self.responses.take(connection, row.caller, row.identifier, self.holder):
                 if streamed:
                     error = members.get("error") or CANCELLED
-                    events = last_events(response, "failed", 0, error=error)
-                    self.responses.append(connection, row.caller, row.identifier, 0, events)
+                    number = self.responses.next_event(connection, row.caller, row.identifier) or 0
+                    events = last_events(response, "failed", number, error=error)
+                    self.responses.append(connection, row.caller, row.identifier, number, events)
                 self.responses.end(ended, self.holder, connection)
                 if row.conversation is not None:
                     self.conversations.release(connection, row.caller, row.conversation, row.identifier)
@@ -305,7 +313,7 @@ class Library:
         response = {**row.body["response"], "status": "failed", "error": error}
         failed = dataclasses.replace(row, status="failed", lost=False, body={**row.body, "response": response})
         with self.responses.database.writing("written") as connection:
-            if self.responses.holds(connection, caller, identifier, row.holder):
+            if self.responses.has_lost(connection, caller, identifier, row.holder):
                 number = self.responses.next_event(connection, caller, identifier)
                 if number is not None:
                     events = last_events(response, "failed", number)

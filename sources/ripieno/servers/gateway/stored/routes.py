@@ -17,12 +17,12 @@ from ripieno.servers.gateway.responses import while_present
 from ripieno.servers.gateway.stored.background import NOT_BACKGROUND, BackgroundRuns, Key
 from ripieno.servers.gateway.stored.conversation_routes import conversation_routes
 from ripieno.servers.gateway.stored.pages import number_in, page_of
-from ripieno.servers.gateway.stored.requests import NO_RESPONSE, not_found
+from ripieno.servers.gateway.stored.requests import NO_RESPONSE, RESPONSE, is_identifier, not_found
 from ripieno.servers.gateway.stored.streams import stream_events
 from ripieno.servers.http.bodies import Gone, in_turn, json_response
 from ripieno.servers.http.errors import headers_of, refusal_of
 from ripieno.servers.http.limits import MemoryBudget, Refused, Reservation
-from ripieno.storage.responses.rows import StoredResponse
+from ripieno.storage.responses.rows import OPEN_STATUSES, StoredResponse
 
 Handler = Callable[[Request], Awaitable[Any]]
 _EXPIRED = Refusal(
@@ -120,11 +120,8 @@ class _Responses:
     async def delete(self, request: Request) -> Response:
         """Deletes the response; a run of it ends first."""
         with self._budget.reserve() as reservation:
-            row = await self._find(request, reservation)
-            if row.open:
-                await self._runs.cancel(row.caller, row.identifier)
-                # Its end says where the journal has it.
-                row = await self._find(request, reservation)
+            # Its end says where the journal has it.
+            row = await self._find_ended(request, reservation)
             library = self._runs.library
             await library.run(library.delete, row)
             return json_response(encode({"id": row.identifier, "object": "response", "deleted": True}))
@@ -132,12 +129,9 @@ class _Responses:
     async def cancel(self, request: Request) -> Response:
         """Ends a background response; one that has ended stays as it is."""
         with self._budget.reserve() as reservation:
-            row = await self._find(request, reservation)
+            row = await self._find_ended(request, reservation)
             if not row.background:
                 raise Refused(NOT_BACKGROUND)
-            if row.open:
-                await self._runs.cancel(row.caller, row.identifier)
-                row = await self._find(request, reservation)
             return await _encoded(row.body["response"], reservation)
 
     async def items(self, request: Request) -> Response:
@@ -146,10 +140,20 @@ class _Responses:
             row = await self._find(request, reservation)
             return await _encoded(page_of(row.body["input"], request.query_params), reservation)
 
+    async def _find_ended(self, request: Request, reservation: Reservation) -> StoredResponse:
+        """The response, after a run of it was ended. That comes first: it gives memory back."""
+        caller, identifier = caller_of(request), request.path_params["identifier"]
+        library, state = self._runs.library, None
+        if is_identifier(identifier, RESPONSE):
+            state = await library.run(library.responses.state, caller, identifier)
+        # What is not in the background is stored at its end.
+        if state is not None and state[0] in OPEN_STATUSES:
+            await self._runs.cancel(caller, identifier)
+        return await self._find(request, reservation)
+
     async def _find(self, request: Request, reservation: Reservation) -> StoredResponse:
-        """Reserves the memory of the response, in the place of an earlier one."""
+        """The response, whose memory is reserved."""
         self._runs.keep()
-        reservation.release()
         row = await self._runs.library.load(caller_of(request), request.path_params["identifier"], reservation)
         if row is None:
             raise not_found(NO_RESPONSE)
