@@ -22,6 +22,12 @@ def write(database: PostgresqlDatabase) -> None:
         connection.execute("DELETE FROM lines")
 
 
+def end(address: str, process: int) -> None:
+    """Ends a connection, as a restart of the server does."""
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 60000)", (process,))
+
+
 def test_a_table_that_another_program_locks_is_free_later(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with contextlib.closing(PostgresqlDatabase(address)) as other, contextlib.ExitStack() as lock:
         lock.enter_context(other.writing("written")).execute("LOCK TABLE lines")
@@ -31,6 +37,15 @@ def test_a_table_that_another_program_locks_is_free_later(address: str, monkeypa
                 write(database)
             lock.close()
             write(database)
+
+
+def test_a_connection_that_the_server_has_ended_is_made_again(address: str) -> None:
+    with contextlib.closing(PostgresqlDatabase(address)) as database:
+        for _ in range(2):
+            with database.using("read") as connection:
+                process = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+            end(address, process)
+        write(database)
 
 
 def test_after_a_failover_the_primary_server_is_looked_for_again(address: str) -> None:

@@ -9,6 +9,7 @@ import functools
 import itertools
 import os
 import re
+import select
 import threading
 import time
 import weakref
@@ -18,6 +19,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.addresses import read_address
@@ -211,7 +213,7 @@ class PostgresqlDatabase:
     def _opened(self, action: str) -> Generator[psycopg.Connection[Any], None, None]:
         with self._lock, self._translated(action):
             self._leave_others()
-            if self._connection is None or self._connection.closed:
+            if self._connection is None or self._connection.closed or _has_ended(self._connection):
                 self._connection = self._connect()
                 # Who uses a database once more after its end, as a thread may, leaves no connection.
                 weakref.finalize(self, _close, self._connection, os.getpid()).atexit = False
@@ -371,6 +373,18 @@ def _other_version(name: str, version: int | None) -> str:
 def _version(connection: psycopg.Connection[Any]) -> int | None:
     found = connection.execute("SELECT version FROM versions").fetchone()
     return None if found is None else int(found[0])
+
+
+def _has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has ended an idle connection, as when it was restarted: otherwise it has nothing to say."""
+    if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+        return False
+    found = select.poll()
+    found.register(connection.pgconn.socket, select.POLLIN)
+    if not found.poll(0):
+        return False
+    connection.close()
+    return True
 
 
 def _close(connection: psycopg.Connection[Any], process: int) -> None:
