@@ -108,7 +108,7 @@ def create_application(
         for route, protocol in routes.items()
     }
     direct = {route: one for route, one in endpoints.items() if "{" not in route}
-    kept = [] if runs is None else stored_routes(routes, chosen, runs, budget)
+    kept = [] if runs is None else stored_routes(routes, chosen, runs, budget, observer)
     listed += [(method, route.path) for route in kept for method in sorted(route.methods or ()) if method != "HEAD"]
     application = Starlette(
         routes=[

@@ -170,7 +170,7 @@ class Endpoint:
         send, log = exchange.send, exchange.log
         try:
             # Such an error has a status of its own.
-            self._gateway.names.resolve(asked.model)
+            log.resolve(self._gateway.names.resolve(asked.model))
             begin = self._start_here if runs.dispatcher is None else self._submit
             response = await begin(asked, exchange, runs, stored)
         except Exception as error:
@@ -231,7 +231,7 @@ class Endpoint:
         asked = dataclasses.replace(asked, controls=dataclasses.replace(asked.controls, stream=True))
 
         async def answer(receive: Receive, send: Send) -> None:
-            observed = self._serving.observer.observe(self._protocol.name, scope)
+            observed = self._serving.observer.observe(self._protocol.name, scope, background=True)
             with observed as log, while_present(receive) as presence:
                 streaming = Streaming(send, self._protocol, asked, quiet=math.inf, log=log, eager=True)
                 batches = self._gateway.respond(asked, self._protocol, stored.caller, log, stored)

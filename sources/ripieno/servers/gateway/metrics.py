@@ -95,6 +95,18 @@ class Metrics:
             use(usage.input_tokens)
             give(usage.output_tokens)
 
+    def end_run(self, wire: str, model: str, usage: Usage) -> None:
+        """Counts a background run that has ended: the request that began it has ended before."""
+        self._active(wire).dec()
+        if usage is not NO_USAGE:
+            _, _, (use, give) = self._ended(wire, model, 200)
+            use(usage.input_tokens)
+            give(usage.output_tokens)
+
+    def count(self, wire: str, status: int) -> None:
+        """Counts a request that asks no model."""
+        self._requests.labels(wire, *_whose(""), str(status)).inc()
+
     def wait(self, model: str, seconds: float) -> None:
         """Records the time to the first byte of a stream."""
         self._waited(model)(seconds)
@@ -123,7 +135,7 @@ class Metrics:
         """Counts a refused request; ``ended``: it never began."""
         self._refusals.labels(_reason(refusal)).inc()
         if ended:
-            self._requests.labels(wire, *_whose(""), str(refusal.status)).inc()
+            self.count(wire, refusal.status)
 
     def count_openings(self) -> None:
         """Counts breakers that have opened since the last call."""

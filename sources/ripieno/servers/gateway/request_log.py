@@ -79,15 +79,22 @@ class RequestObserver:
 
             self.metrics = Metrics(openings)
 
-    def observe(self, wire: str, scope: Scope) -> RequestLog:
-        """The observation of a request over a wire, to be entered."""
+    def observe(self, wire: str, scope: Scope, *, background: bool = False) -> RequestLog:
+        """The observation of a request over a wire, or of a background run that one has begun, to be entered."""
         logs = _logger.isEnabledFor(logging.INFO)
         # Without that module, there are no spans that need a parent.
         parented = "opentelemetry.trace" in sys.modules and any(name == _PARENT for name, _ in scope["headers"])
         if self.metrics is None and not logs and not parented:
             return UNOBSERVED
         debugs = logs and _logger.isEnabledFor(logging.DEBUG)
-        return _ObservedRequest(wire, scope, self.metrics, parented, logs, debugs)
+        return _ObservedRequest(wire, scope, self.metrics, background, parented, logs, debugs)
+
+    def note(self, wire: str, route: str, scope: Scope, status: int, seconds: float) -> None:
+        """Records a request to a ``route`` of what is stored, which asks no model."""
+        if self.metrics is not None:
+            self.metrics.count(wire, status)
+        if _logger.isEnabledFor(logging.INFO):
+            _log(wire, status, "", route=route, seconds=seconds, caller=_caller_in(scope))
 
     def refuse(self, wire: str, refusal: Refusal, path: str) -> None:
         """Records a request that was refused before its endpoint. ``wire`` is empty for an unknown path."""
@@ -105,11 +112,12 @@ def is_countable() -> bool:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _ObservedRequest(RequestLog):
-    """A request with metrics, a log line or a span."""
+    """A request with metrics, a log line or a span. A ``background`` run is no request of its own."""
 
     wire: str
     scope: Scope
     metrics: Any
+    background: bool
     parented: bool
     logs: bool
     debugs: bool
@@ -140,13 +148,18 @@ class _ObservedRequest(RequestLog):
         if self.end is not None:
             self.end()
         if self.metrics is not None:
-            self.metrics.end(self.wire, self.model, self.status, seconds, self.usage)
-            if self.status == LEFT:
-                self.metrics.depart(self.wire)
+            if self.background:
+                self.metrics.end_run(self.wire, self.model, self.usage)
+            else:
+                self.metrics.end(self.wire, self.model, self.status, seconds, self.usage)
+                if self.status == LEFT:
+                    self.metrics.depart(self.wire)
             if self.alerted or self.status >= 500:
                 self.metrics.count_openings()
         if self.logs:
-            caller = self.scope.get("state", {}).get("caller", "")
+            if self.background and self.status == LEFT:
+                self.reason = "cancelled"
+            caller = _caller_in(self.scope)
             more: dict[str, Any] = {"model": self.model, "seconds": seconds, "usage": self.usage, "caller": caller}
             _log(self.wire, self.status, self.reason, **more)
 
@@ -180,7 +193,7 @@ class _ObservedRequest(RequestLog):
             self.metrics.run(event)
 
     def begin(self) -> None:
-        if self.metrics is not None:
+        if self.metrics is not None and not self.background:
             self.metrics.wait(self.model, time.perf_counter() - self.began)
 
     def answer(self) -> None:
@@ -199,14 +212,27 @@ def _reason_of(refusal: Refusal) -> str:
     return ", ".join(spelled(one) for one in (refusal.code, refusal.parameter) if one)
 
 
+def _caller_in(scope: Scope) -> str:
+    return str(scope.get("state", {}).get("caller", ""))
+
+
 def _log(
-    wire: str, status: int, why: str, *, model: str = "", seconds: float = 0, usage: Usage = NO_USAGE, caller: str = ""
+    wire: str,
+    status: int,
+    why: str,
+    *,
+    model: str = "",
+    route: str = "",
+    seconds: float = 0,
+    usage: Usage = NO_USAGE,
+    caller: str = "",
 ) -> None:
     """Logs one line for a request. All names in it are the operator's, except ``why`` it was refused."""
     milliseconds = round(seconds * 1000)
     fields = {
         "wire": wire,
         "model": model,
+        "route": route,
         "status": status,
         "milliseconds": milliseconds,
         "input_tokens": usage.input_tokens,
@@ -217,7 +243,7 @@ def _log(
     _logger.log(
         logging.WARNING if status >= 500 else logging.INFO,
         "%s %s: %d%s in %d ms, %d tokens in, %d out%s.",
-        *(wire or "-", model or "-", status, f" ({why})" if why else "", milliseconds),
+        *(wire or "-", model or route or "-", status, f" ({why})" if why else "", milliseconds),
         *(usage.input_tokens, usage.output_tokens, f", for {caller}" if caller else ""),
         extra=fields,
     )

@@ -209,7 +209,7 @@ async def test_after_a_crash_it_has_failed(tmp_path: pathlib.Path, new_place: Ne
         failed = await client.responses.retrieve(identifier)
         assert failed.status == "failed"
         assert failed.error is not None
-        assert "ended before it was complete" in failed.error.message
+        assert "The server that ran this response ended" in failed.error.message
         whole = await raw_events(gateway, f"/v1/responses/{identifier}?stream=true")
         assert b"event: response.failed\n" in whole.split(b"\n\n")[-3]
         assert (await client.responses.cancel(identifier)).status == "failed"

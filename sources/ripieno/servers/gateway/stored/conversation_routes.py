@@ -35,9 +35,12 @@ Handler = Callable[[Request], Awaitable[Any]]
 
 
 def conversation_routes(
-    answered: Callable[[Handler], Handler], settings: GatewayDescriptor, runs: BackgroundRuns, budget: MemoryBudget
+    made: Callable[[str, Handler, str], Route],
+    settings: GatewayDescriptor,
+    runs: BackgroundRuns,
+    budget: MemoryBudget,
 ) -> list[Route]:
-    """The routes; ``answered`` gives errors the form of a wire."""
+    """The routes; ``made`` makes one of a path, a handler and a method."""
     one = _Conversations(runs, settings, budget)
     rows: tuple[tuple[str, str, Handler], ...] = (
         ("", "POST", one.create),
@@ -49,7 +52,7 @@ def conversation_routes(
         ("/{identifier}/items/{item}", "GET", one.item),
         ("/{identifier}/items/{item}", "DELETE", one.remove),
     )
-    return [Route(_PATH + rest, answered(handler), methods=[method]) for rest, method, handler in rows]
+    return [made(_PATH + rest, handler, method) for rest, method, handler in rows]
 
 
 class _Conversations:

@@ -52,7 +52,10 @@ _UNFINISHED = Refusal(
 CANCELLED = {"code": "cancelled", "message": "The response was cancelled."}
 #: Seconds after which a client may try again what needs the store.
 _RETRY = 5.0
-_LOST = "The server that ran this response ended before it was complete. Send the request again."
+_LOST = (
+    "The server that ran this response ended, or could not reach its database for some time, before it was complete. "
+    "Send the request again."
+)
 _BROKEN = "The previous response is not stored here, or one that it continues is not. Send the whole conversation."
 
 

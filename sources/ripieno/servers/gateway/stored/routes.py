@@ -1,5 +1,6 @@
 """The routes of stored responses: fetch, stream again, delete, cancel, and the items of their input."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
 from ripieno.models.protocol import Refusal
+from ripieno.servers.gateway.request_log import RequestObserver
 from ripieno.servers.gateway.responses import while_present
 from ripieno.servers.gateway.stored.background import NOT_BACKGROUND, BackgroundRuns, Key
 from ripieno.servers.gateway.stored.conversation_routes import conversation_routes
@@ -34,7 +36,11 @@ _EXPIRED = Refusal(
 
 
 def stored_routes(
-    routes: Mapping[str, Protocol], settings: GatewayDescriptor, runs: BackgroundRuns, budget: MemoryBudget
+    routes: Mapping[str, Protocol],
+    settings: GatewayDescriptor,
+    runs: BackgroundRuns,
+    budget: MemoryBudget,
+    observer: RequestObserver,
 ) -> list[Route]:
     """The routes below those of each protocol that stores, and those of conversations."""
     found: list[Route] = []
@@ -42,8 +48,8 @@ def stored_routes(
         if protocol.stores and not route.endswith("/compact"):
             one = _Responses(runs, settings, budget)
 
-            def form(handler: Handler, wire: Protocol = protocol) -> Handler:
-                return answered(handler, wire)
+            def made(path: str, handler: Handler, method: str, wire: Protocol = protocol) -> Route:
+                return Route(path, answered(handler, wire, observer, f"{method} {path}"), methods=[method])
 
             rows: tuple[tuple[str, str, Handler], ...] = (
                 ("", "GET", one.fetch),
@@ -51,26 +57,28 @@ def stored_routes(
                 ("/cancel", "POST", one.cancel),
                 ("/input_items", "GET", one.items),
             )
-            found += [
-                Route(f"{route}/{{identifier}}{rest}", form(handler), methods=[method])
-                for rest, method, handler in rows
-            ]
-            found += conversation_routes(form, settings, runs, budget)
+            found += [made(f"{route}/{{identifier}}{rest}", handler, method) for rest, method, handler in rows]
+            found += conversation_routes(made, settings, runs, budget)
     return found
 
 
-def answered(handler: Handler, protocol: Protocol) -> Callable[[Request], Awaitable[Any]]:
-    """A handler whose errors are answered in the form of a wire."""
+def answered(handler: Handler, protocol: Protocol, observer: RequestObserver, route: str) -> Handler:
+    """A handler whose errors are answered in the form of a wire, and whose requests are observed."""
 
     async def answer(request: Request) -> Any:
+        began = time.perf_counter()
         try:
-            return await handler(request)
+            found = await handler(request)
         except Gone:
-            return Response(status_code=400)
+            found = Response(status_code=400)
         except Exception as error:
             refusal = refusal_of(error)
             headers = {name.decode(): value.decode() for name, value in headers_of(refusal)}
-            return Response(protocol.refuse(refusal), status_code=refusal.status, headers=headers)
+            found = Response(protocol.refuse(refusal), status_code=refusal.status, headers=headers)
+        # A stream is an application.
+        status = found.status_code if isinstance(found, Response) else 200
+        observer.note(protocol.name, route, request.scope, status, time.perf_counter() - began)
+        return found
 
     return answer
 
