@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import click
 
 from ripieno.approvals.visible_text import visible
-from ripieno.assembly.submissions import find_not_begun, forget_submissions
+from ripieno.assembly.deletion import delete_conversation
+from ripieno.assembly.submissions import existing_queue, find_not_begun
 from ripieno.canisters.display import brief, count
 from ripieno.cli.common.main import confirm_loss, say
 from ripieno.cli.common.options import common
@@ -23,8 +24,9 @@ from ripieno.cli.journal.selection import (
 from ripieno.cli.journal.transcript import moment
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import Conflict, NameAbsence
+from ripieno.storage.dispatch.contract import Dispatcher
+from ripieno.storage.dispatch.events import EventLog
 from ripieno.storage.journal import Journal, Summary
-from ripieno.storage.outputs import Outputs
 from ripieno.storage.places import Places
 
 
@@ -72,18 +74,16 @@ def delete(
             return
         if not yes:
             _confirm(selected, queued)
-        place, old = place_of(file), older_than is not None
-        # Those that are named are deleted together or not at all.
-        for group in ([summary] for summary in selected) if old else [selected]:
+        with existing_queue(place_of(file), one.database) as queue:
             try:
-                _delete(one, place, group)
-            except Conflict as conflict:
-                if not old:
-                    raise
-                say(f"Left out: {conflict}")
-        for name, whose in queued:
-            forget_submissions(place, one.database, whose, name)
-            click.echo(f"Deleted from the queue: {visible(name)}, which had not begun.")
+                _delete_all(one, place_of(file), queue, selected, together=older_than is None)
+            finally:
+                one.database.clean()
+            for name, whose in queued:
+                EventLog(one.database).forget(whose, name)
+                if queue is not None:
+                    queue.forget(whose, name)
+                click.echo(f"Deleted from the queue: {visible(name)}, which had not begun.")
 
 
 def _confirm(selected: list[Summary], queued: list[tuple[str, str]]) -> None:
@@ -96,7 +96,25 @@ def _confirm(selected: list[Summary], queued: list[tuple[str, str]]) -> None:
     confirm_loss(f"Delete the content of {total}?", "delete", "deleted")
 
 
-def _delete(one: Journal, place: pathlib.Path | str, selected: Sequence[Summary]) -> None:
+def _delete_all(
+    one: Journal,
+    place: pathlib.Path | str,
+    queue: Dispatcher | None,
+    selected: Sequence[Summary],
+    *,
+    together: bool,
+) -> None:
+    """Deletes conversations, ``together`` or not at all, or each by itself. Errors: ``Conflict``, as ``_delete``."""
+    for group in [selected] if together else [[summary] for summary in selected]:
+        try:
+            _delete(one, place, queue, group)
+        except Conflict as conflict:
+            if together:
+                raise
+            say(f"Left out: {conflict}")
+
+
+def _delete(one: Journal, place: pathlib.Path | str, queue: Dispatcher | None, selected: Sequence[Summary]) -> None:
     """Deletes conversations. Errors: ``Conflict``, before, if a process conducts one: it would go on to record."""
     store = PausedStore(one.database)
     with contextlib.ExitStack() as claims:
@@ -104,11 +122,6 @@ def _delete(one: Journal, place: pathlib.Path | str, selected: Sequence[Summary]
             with explaining_conducted(one, place, summary.identifier, summary.owner):
                 claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
         for summary in selected:
-            forget_submissions(place, one.database, summary.owner, summary.identifier)
-            began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]
-            folders = {record.details.get("workspace") for record in began if record is not None}
-            bodies = one.delete(summary.identifier, owner=summary.owner)
-            store.forget(summary.identifier, owner=summary.owner)
-            for folder in filter(None, folders):
-                Outputs(Places.of_user().state, pathlib.Path(folder)).forget(summary.identifier)
+            state = Places.of_user().state
+            bodies = delete_conversation(one, summary.identifier, owner=summary.owner, state=state, queue=queue)
             click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")

@@ -31,6 +31,7 @@ from ripieno.storage.databases.contract import (
     Rows,
     row_key,
     sentences,
+    warn_of_leftovers,
 )
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, VERSION
@@ -193,9 +194,14 @@ class PostgresqlDatabase:
 
     def clean(self) -> None:
         """Removes deleted rows from the table. The server's log and its backups have them until they expire."""
-        with self._opened("cleaned") as connection, contextlib.suppress(errors.InsufficientPrivilege):
-            for table in CLEANED:
-                connection.execute(f"VACUUM {table}".encode())
+        try:
+            with self._translated("cleaned"), self._connect() as connection:
+                connection.add_notice_handler(lambda one: warn_of_leftovers(self._name, one.message_primary or ""))
+                for table in CLEANED:
+                    # Who has locked a table is not waited for.
+                    connection.execute(f"VACUUM (SKIP_LOCKED) {table}".encode())
+        except InputError as error:
+            warn_of_leftovers(self._name, str(error))
 
     def close(self) -> None:
         self._subscribers.close()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Generator
 
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.contract import Connection, Inspection, RowConflict
+from ripieno.storage.databases.contract import Connection, Inspection, RowConflict, warn_of_leftovers
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
 from ripieno.storage.files import created, is_locked, lock, make_private
@@ -25,6 +25,8 @@ from ripieno.storage.files import created, is_locked, lock, make_private
 _APPLICATION = 0x7269706A
 #: How long to wait for other programs that write, in seconds.
 _PATIENCE = 10.0
+#: How long a cleaning waits for them, in milliseconds.
+_CLEANING = 100
 #: Seconds between looks for the commits of other programs.
 _LOOKS = 0.05
 _OTHER = "{path} is not a journal of version {version}. Move it away; a new one is then created."
@@ -165,9 +167,14 @@ class SqliteDatabase:
         return None if found == "ok" else f"The file is damaged: {found}."
 
     def clean(self) -> None:
-        with self._opened("cleaned") as connection:
-            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                raise sqlite3.OperationalError("another program reads it: the deleted text is still in its -wal file")
+        try:
+            with translated_errors(self.path, "cleaned"), contextlib.closing(connect(self.path)) as connection:
+                # While it waits for those who read, no one writes.
+                connection.execute(f"PRAGMA busy_timeout = {_CLEANING}")
+                if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                    warn_of_leftovers(f"{self.path}-wal", "another one reads or writes the journal")
+        except InputError as error:
+            warn_of_leftovers(self.name, str(error))
 
     def close(self) -> None:
         self._subscribers.close()

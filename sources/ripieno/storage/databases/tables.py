@@ -178,9 +178,12 @@ CREATE: Sequence[str] = (
     _RATES,
 )
 
+#: The tables of what is deleted with a conversation, beside its lines: their rows have its ``row_key``.
+BESIDE: Sequence[str] = ("paused", "events")
 #: The tables with contents that are deleted.
 CLEANED: Sequence[str] = (
     "lines",
+    *BESIDE,
     "caller_keys",
     "responses",
     "response_events",

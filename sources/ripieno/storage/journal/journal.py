@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from ripieno.canisters import Conversation
-from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence
+from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence, row_key
 from ripieno.storage.databases.opening import database_at
+from ripieno.storage.databases.tables import BESIDE
 from ripieno.storage.journal.ends import find_beginning, usage_of
 from ripieno.storage.journal.fingerprints import fingerprints
 from ripieno.storage.journal.insertions import MOST, insert
@@ -285,27 +286,36 @@ class Journal:
         with self.database.snapshot("read") as connection:
             return compute(connection, since=since, conversation=conversation, owner=owner)
 
-    def delete(self, conversation: str, *, owner: str | None = None) -> int:
-        """Deletes the bodies of a conversation from the file, and returns their number.
+    def delete(self, conversation: str, *, owner: str | None = None, clean: bool = True) -> int:
+        """Deletes the bodies of a conversation, and what is beside it while it waits or runs; returns their number.
 
         Each line keeps its number, conversation, turn, stage, tool, invocation, time and body digest; a line of stage
         ``deleted`` records the deletion. ``verify`` still proves that these lines existed, in this order and at these
         times, and that no other line changed. Of the bodies it can only prove that an exported copy, with its salt, is
         or is not the original. A missing body without such a line is a break.
 
-        Errors: ``NameAbsence`` when there is no such conversation. ``InputError`` when another program reads for so
-        long that the old text stays in the write-ahead log: run it again.
+        The text leaves the files when ``database.clean`` is called at the end, and at the latest with the next
+        deletion. Without ``clean``, the caller does that after the last of many.
+
+        Errors: ``NameAbsence`` when there is no such conversation; ``Superseded``.
         """
         name = self.redactor.text(conversation)
         whose = owner and self.redactor.text(owner)
         condition, parameters = of_owner(whose)
         where = f"WHERE conversation = ? AND stage != ? AND body IS NOT NULL AND {condition}"
         given = (name, DELETED, *parameters)
+        key = row_key(owner or "", conversation)
+        beside, named = ("conversation = ?", key[1:]) if owner is None else ("owner = ? AND conversation = ?", key)
+        fence = None if owner is None else self.database.fence(owner, conversation)
 
         def write() -> int:
             with self._lock:
                 with self.database.writing("changed") as connection:
+                    if fence is not None:
+                        fence.check(connection)
                     require(connection, name, whose)
+                    for table in BESIDE:
+                        connection.execute(f"DELETE FROM {table} WHERE {beside}", named)
                     query = f"SELECT owner, count(*) FROM lines {where} GROUP BY owner"
                     counts = [(str(one), int(count)) for one, count in connection.execute(query, given).fetchall()]
                     connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
@@ -315,7 +325,8 @@ class Journal:
             return sum(count for _, count in counts)
 
         bodies = self._outage.retried(self.name, write)
-        self.database.clean()
+        if clean:
+            self.database.clean()
         return bodies
 
     def _drafts(self, records: Sequence[Record]) -> list[Line]:
