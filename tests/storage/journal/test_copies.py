@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ripieno.approvals import Grants
 from ripieno.approvals.grant_stores import DatabaseStore
 from ripieno.approvals.grants import Binding
-from ripieno.canisters import Conversation
+from ripieno.canisters import Conversation, UserCanister
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, PermissionFault
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.copies import copy_journal
 from tests.counts import count
@@ -99,3 +99,54 @@ def test_an_altered_line_is_not_copied(tmp_path: Path) -> None:
         file.close()
         with pytest.raises(InputError, match="Line 2 was altered"):
             copy_journal(first, second)
+
+
+def test_a_repeated_copy_has_no_more_than_the_journal(places: list[Path | str], tmp_path: Path) -> None:
+    binding = Binding(conversation="c", invocation="i", tool="t", definition="d", arguments="a", rules="r")
+
+    def paused(name: str, model: str) -> Paused:
+        conversation = Conversation(identifier=name, canisters=(UserCanister.of("gone-" * 900),))
+        return Paused(conversation=conversation, workspace="/w", model=model, owner="ada")
+
+    with Journal(places[0]) as first, Journal(places[1]) as second:
+        here, there = PausedStore(first.database), PausedStore(second.database)
+        first.record([said("ada", name, "gone-" * 900) for name in ("deleted", "answered", "changed", "elsewhere")])
+        for name in ("deleted", "answered", "changed", "elsewhere"):
+            here.save(paused(name, "old"))
+        grants = Grants(DatabaseStore(first.database))
+        used, revoked, valid = (grants.issue(binding).token for _ in range(3))
+        copy_journal(first, second)
+        first.delete("deleted", owner="ada")
+        first.record([said("ada", "answered", "Yes.")])
+        here.forget("answered", owner="ada")
+        here.save(paused("changed", "new"))
+        here.forget("elsewhere", owner="ada")
+        grants.redeem(used, binding)
+        grants.revoke(revoked)
+        # These have gone on in the copy only.
+        second.record([said("ada", "elsewhere", "There."), said("ada", "other", "There.")])
+        there.save(paused("other", "old"))
+        copy_journal(first, second)
+        assert {(one.identifier, one.model) for one in there.all()} == {
+            ("changed", "new"),
+            ("elsewhere", "old"),
+            ("other", "old"),
+        }
+        copied = Grants(DatabaseStore(second.database))
+        for token in (used, revoked):
+            with pytest.raises(PermissionFault, match="used already"):
+                copied.redeem(token, binding)
+        copied.redeem(valid, binding)
+        copy_journal(first, second)
+        with pytest.raises(PermissionFault, match="used already"):
+            copied.redeem(valid, binding)
+
+
+def test_what_a_repeated_copy_deletes_leaves_the_file(tmp_path: Path) -> None:
+    target = tmp_path / "copy" / "target"
+    with Journal(tmp_path / "first") as first, Journal(target) as second:
+        first.record([said("ada", "c", "gone-" * 900)])
+        copy_journal(first, second)
+        first.delete("c", owner="ada")
+        copy_journal(first, second)
+        assert b"gone-gone-" not in b"".join(one.read_bytes() for one in target.parent.iterdir())

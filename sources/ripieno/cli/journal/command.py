@@ -293,8 +293,8 @@ def copy(*, target: str, output: Format, file: str | None) -> None:
     """Copy the journal to another place, and verify the copy.
 
     PLACE is a file, or the address of a database. Lines that are there already are skipped, so that a copy can be
-    repeated. Paused conversations and approvals are copied, too. Stored responses and the queue of runs are not; kept
-    outputs and undo are of one machine.
+    repeated; what was deleted since is deleted there, too. Paused conversations and approvals are copied. Stored
+    responses and the queue of runs are not; kept outputs and undo are of one machine.
 
     \b
     Example:
