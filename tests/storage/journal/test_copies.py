@@ -150,3 +150,17 @@ def test_what_a_repeated_copy_deletes_leaves_the_file(tmp_path: Path) -> None:
         first.delete("c", owner="ada")
         copy_journal(first, second)
         assert b"gone-gone-" not in b"".join(one.read_bytes() for one in target.parent.iterdir())
+
+
+def test_two_copies_into_one_target_at_once_are_named(places: list[Path | str]) -> None:
+    with Journal(places[0]) as first, Journal(places[1]) as second, Journal(places[1]) as third:
+        first.record([said("ada", "c", f"{number}") for number in range(1200)])
+
+        def other(number: int) -> None:
+            if number == 1000:
+                copy_journal(first, third)
+
+        with pytest.raises(InputError, match="such as another copy"):
+            copy_journal(first, second, other)
+        assert copy_journal(first, second) == 0
+        assert content(second) == content(first)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.contract import Connection, row_key
+from ripieno.storage.databases.contract import Connection, RowConflict, row_key
 from ripieno.storage.journal.insertions import insert
 from ripieno.storage.journal.journal import Journal
 from ripieno.storage.journal.lines import COLUMNS, DELETED, GENESIS, Line, chain, digest_body
@@ -21,8 +21,8 @@ def copy_journal(source: Journal, target: Journal, progress: Callable[[int], Non
     may be the beginning of the one in the source. What waits is then as in the source, also if nothing does; in
     conversations that have gone on in the target, or are there only, it stays. A grant that one has used is used.
 
-    Errors: ``InputError`` for a line that was altered, or for another conversation of the same name; what was copied
-    before stays.
+    Errors: ``InputError`` for a line that was altered, for another conversation of the same name, or if another program
+    writes to the same conversations; what was copied before stays.
     """
     ends: dict[Key, tuple[int, str]] = {}
     last: dict[Key, int] = {}
@@ -102,8 +102,14 @@ def _write(target: Journal, batch: list[Line]) -> int:
     """Writes lines in one commit, and empties the list; returns their number."""
     count = len(batch)
     if count:
-        with target.database.writing("written") as connection:
-            _insert(connection, batch)
+        try:
+            with target.database.writing("written") as connection:
+                _insert(connection, batch)
+        except RowConflict:
+            raise InputError(
+                f"Another program writes to {target.name}, such as another copy. When it has ended, copy again: what "
+                "was copied stays."
+            ) from None
         batch.clear()
     return count
 
