@@ -44,7 +44,7 @@ def delete(
 
     The text is overwritten in the file. Times, tools and digests stay, so that verify still works. What the queue has
     of them is deleted, too, also of one that has not begun. A conversation that another process conducts is not
-    deleted: end that first. --older-than leaves it out.
+    deleted: end that first. --older-than leaves it out, and one that is continued before it is deleted.
 
     \b
     Example:
@@ -54,8 +54,9 @@ def delete(
     if bool(conversations) == (older_than is not None):
         raise click.UsageError("Name a conversation, or give --older-than.")
     selected, queued = list[Summary](), list[tuple[str, str]]()
+    before = None if older_than is None else read_since(older_than)
     with open_journal(file) as one:
-        if older_than is None:
+        if before is None:
             for name in dict.fromkeys(conversations):
                 try:
                     selected.append(one.find(name, owner=owner))
@@ -66,7 +67,6 @@ def delete(
                     queued.append(found)
             selected = list({(summary.identifier, summary.owner): summary for summary in selected}.values())
         else:
-            before = read_since(older_than)
             kept = (summary for summary in one.conversations(owner=owner) if not summary.deleted)
             selected = [summary for summary in kept if summary.last < before]
         if not selected and not queued:
@@ -76,7 +76,7 @@ def delete(
             _confirm(selected, queued)
         with existing_queue(place_of(file), one.database) as queue:
             try:
-                _delete_all(one, place_of(file), queue, selected, together=older_than is None)
+                _delete_all(one, place_of(file), queue, selected, before)
             finally:
                 one.database.clean()
             for name, whose in queued:
@@ -101,20 +101,28 @@ def _delete_all(
     place: pathlib.Path | str,
     queue: Dispatcher | None,
     selected: Sequence[Summary],
-    *,
-    together: bool,
+    before: str | None,
 ) -> None:
-    """Deletes conversations, ``together`` or not at all, or each by itself. Errors: ``Conflict``, as ``_delete``."""
-    for group in [selected] if together else [[summary] for summary in selected]:
+    """Deletes conversations together or not at all; with ``before``, those by themselves that have no line since then.
+
+    Errors: ``Conflict``, as ``_delete``.
+    """
+    for group in [selected] if before is None else [[summary] for summary in selected]:
         try:
-            _delete(one, place, queue, group)
+            _delete(one, place, queue, group, before)
         except Conflict as conflict:
-            if together:
+            if before is None:
                 raise
             say(f"Left out: {conflict}")
 
 
-def _delete(one: Journal, place: pathlib.Path | str, queue: Dispatcher | None, selected: Sequence[Summary]) -> None:
+def _delete(
+    one: Journal,
+    place: pathlib.Path | str,
+    queue: Dispatcher | None,
+    selected: Sequence[Summary],
+    before: str | None,
+) -> None:
     """Deletes conversations. Errors: ``Conflict``, before, if a process conducts one: it would go on to record."""
     store = PausedStore(one.database)
     with contextlib.ExitStack() as claims:
@@ -122,6 +130,9 @@ def _delete(one: Journal, place: pathlib.Path | str, queue: Dispatcher | None, s
             with explaining_conducted(one, place, summary.identifier, summary.owner):
                 claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
         for summary in selected:
+            # Others may have continued it while a person was asked.
+            if before is not None and one.summary(summary.identifier, owner=summary.owner).last >= before:
+                raise Conflict(f"The conversation {visible(summary.identifier)} was continued meanwhile.")
             state = Places.of_user().state
             bodies = delete_conversation(one, summary.identifier, owner=summary.owner, state=state, queue=queue)
             click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")
