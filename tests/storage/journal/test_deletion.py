@@ -61,3 +61,16 @@ def test_a_deletion_takes_what_waits_and_what_is_shown_of_the_conversation_and_o
         with journal.database.using("read") as connection:
             rows = connection.execute("SELECT submission FROM events ORDER BY submission").fetchall()
         assert [one[0] for one in rows] == ["ada-d", "bob-c"]
+
+
+def test_what_is_recorded_after_a_deletion_is_listed_and_can_be_deleted(place: Path | str) -> None:
+    with Journal(place) as journal:
+        journal.record([said("ada", "c", "Hi.")])
+        assert journal.delete("c", owner="ada") == 1
+        assert journal.summary("c", owner="ada").deleted
+        journal.record([said("ada", "c", "Again.")])
+        for one in (journal.summary("c", owner="ada"), *journal.page().summaries, *journal.conversations()):
+            assert (one.deleted, one.deletions, one.words) == (False, 1, "Again.")
+        assert [one.identifier for one in journal.page(text="Again").summaries] == ["c"]
+        assert journal.delete("c", owner="ada") == 1
+        assert (journal.summary("c", owner="ada").deleted, journal.page().summaries) == (True, [])

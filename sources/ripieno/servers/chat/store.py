@@ -86,7 +86,7 @@ class ConversationStore:
         def read() -> Sequence[Summary]:
             # Calls of other programs, which no model requested, are no conversations.
             every = (one for one in self._journal.conversations(owner=owner) if one.conducted or not one.words)
-            found = (one for one in every if not one.deleted)
+            found = (one for one in every if not one.deletions)
             return [one for one, _ in zip(found, range(limit), strict=False)]
 
         return await _in_thread(read)
@@ -199,7 +199,7 @@ class ConversationStore:
 
     def _summary(self, owner: str, identifier: str) -> Summary:
         found = self._journal.summary(identifier, owner=owner)
-        if found.deleted:
+        if found.deletions:
             raise NameAbsence("conversation", identifier)
         return found
 

@@ -30,7 +30,8 @@ SELECT name, whose, min(at), max(at), count(*),
     count(*) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = 'started'),
     max(number) FILTER (WHERE stage = 'began'), max(number) FILTER (WHERE stage = 'ended'),
     max(number) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = '{DELETED}'),
-    max(number) FILTER (WHERE stage = 'titled'), count(*) FILTER (WHERE stage = 'refused')
+    max(number) FILTER (WHERE stage = 'titled'), count(*) FILTER (WHERE stage = 'refused'),
+    count(body) FILTER (WHERE stage != '{DELETED}')
 {OF_PAGE} GROUP BY name, whose
 """
 _DETAILS = """
@@ -70,6 +71,7 @@ class Summary(Value):
 
     ``refused`` counts the calls that did not run: a person or a rule denied them, or they could not be made.
     ``conducted``: a model was asked; otherwise these are calls of ``ripieno invoke``, an MCP server or a program.
+    ``deleted``: nothing is left of it. What was recorded after one of its ``deletions`` is, and cannot be restored.
     ``owner`` is the user or the server's client for whom it is. ``finish`` is None while a run is in progress or was
     killed. ``words`` is the user's first message, shortened; without one, the first tool. ``title`` is a person's.
     """
@@ -88,6 +90,7 @@ class Summary(Value):
     owner: str
     title: str
     refused: int
+    deletions: int
 
     @property
     def is_open_ended(self) -> bool:
@@ -153,7 +156,7 @@ def list_changes(connection: Connection, after: int | None) -> ListChanges:
 
 
 def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, Sequence[Any]]) -> Summary:
-    first, last, lines, turns, calls, began, ended, turned, deleted, titled, refused = counts
+    first, last, lines, turns, calls, began, ended, turned, deletions, titled, refused, bodies = counts
 
     def text(number: int | None, part: int) -> str | None:
         found = None if number is None else details[number][part]
@@ -170,11 +173,12 @@ def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, 
         text(turned, 0) or text(began, 0),
         text(ended, 1) if closed else None,
         words,
-        bool(deleted),
+        bool(deletions) and not bodies,
         began is not None,
         key[1],
         text(titled, 2) or "",
         refused,
+        deletions,
     )
 
 
