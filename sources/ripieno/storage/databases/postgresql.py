@@ -34,7 +34,7 @@ from ripieno.storage.databases.contract import (
     warn_of_leftovers,
 )
 from ripieno.storage.databases.subscribers import Subscribers, Wake
-from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, VERSION
+from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, NEWER, VERSION
 
 #: Seconds to wait for the server, and for other programs that hold a lock.
 _PATIENCE = 10
@@ -123,7 +123,7 @@ class PostgresqlDatabase:
                         f"{schema} of {self._name}. Let its operator grant CREATE once."
                     )
             elif version != VERSION and version not in MIGRATIONS:
-                problem = _other_version(self._name, version)
+                problem = NEWER.format(name=self._name, version=version, own=VERSION)
         return Inspection(server=server, version=version, problem=problem, clock=clock)
 
     @contextlib.contextmanager
@@ -333,7 +333,7 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
             statements += (one.format_map(_TYPES) for one in MIGRATIONS[version])
             version += 1
         if version != VERSION:
-            raise InputError(_other_version(name, version))
+            raise InputError(NEWER.format(name=name, version=version, own=VERSION))
         for statement in (*_FUNCTIONS, *statements):
             connection.execute(statement.encode())
         connection.execute("DELETE FROM versions")
@@ -357,10 +357,6 @@ def _value(connection: psycopg.Connection[Any], query: str, *parameters: str) ->
     """The only value of a query."""
     found = connection.execute(query.encode(), parameters).fetchone()
     return None if found is None else found[0]
-
-
-def _other_version(name: str, version: int | None) -> str:
-    return f"The tables of {name} have version {version}; this program has {VERSION}. Use a newer program."
 
 
 def _version(connection: psycopg.Connection[Any]) -> int | None:

@@ -191,5 +191,7 @@ CLEANED: Sequence[str] = (
     "conversation_items",
 )
 
+#: The error of tables that a newer program has made.
+NEWER = "The tables of {name} have version {version}, of a newer program; this one has {own}. Use a newer program."
 #: The steps from each earlier version. Those before 3 have another chain and are refused.
 MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: (*_DISPATCH, *_RESPONSES), 5: (_RATES,), 6: (_ANSWERS,)}
