@@ -1,5 +1,6 @@
 """Claims of conversations on several machines: one continues a conversation, and a stopped one writes nothing more."""
 
+import concurrent.futures
 import contextlib
 import json
 import pathlib
@@ -11,6 +12,7 @@ import time
 from collections.abc import Generator
 from typing import Any
 
+import psycopg
 import pytest
 
 from ripieno.canisters import Conversation
@@ -361,3 +363,26 @@ def test_a_process_has_one_claim_of_a_conversation_also_after_its_lease(url: str
             with pytest.raises(Superseded):
                 journal.record([record("c", 2)])
         assert [line.place for line in journal.lines("c")] == [1]
+
+
+def test_a_program_that_starts_while_another_makes_the_tables_waits_for_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = database_at(url)
+    # Seconds: shorter than what the other program takes.
+    monkeypatch.setattr(postgresql, "_PATIENCE", 0.01)
+    waiting = "locktype = 'advisory' AND objid = %s AND waitstart < clock_timestamp() - interval '0.1 seconds'"
+    with psycopg.connect(url, autocommit=True) as other, concurrent.futures.ThreadPoolExecutor() as threads:
+        other.execute("SELECT pg_advisory_lock(%s)", (postgresql._CREATING,))
+
+        def start() -> None:
+            with database.using("opened"):
+                pass
+
+        started = threads.submit(start)
+        while not started.done():
+            if other.execute(f"SELECT FROM pg_locks WHERE {waiting}", (postgresql._CREATING,)).rowcount:
+                other.execute("SELECT pg_advisory_unlock(%s)", (postgresql._CREATING,))
+                break
+        started.result()
+    database.close()

@@ -321,6 +321,8 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
     if _has_tables(connection, schema) and _version(connection) == VERSION:
         return
     with connection.transaction():
+        # Who brings a large journal up to date takes minutes: the others start after that.
+        connection.execute("SET LOCAL lock_timeout = 0")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING,))
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}".encode())
         connection.execute("CREATE TABLE IF NOT EXISTS versions (version integer NOT NULL)")
