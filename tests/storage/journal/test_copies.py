@@ -13,7 +13,7 @@ from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation, UserCanister
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.exceptions import InputError, PermissionFault
-from ripieno.storage.journal import Journal
+from ripieno.storage.journal import Journal, copies
 from ripieno.storage.journal.copies import copy_journal
 from tests.counts import count
 from tests.storage.journal.test_journal import call
@@ -164,3 +164,25 @@ def test_two_copies_into_one_target_at_once_are_named(places: list[Path | str]) 
             copy_journal(first, second, other)
         assert copy_journal(first, second) == 0
         assert content(second) == content(first)
+
+
+def test_long_lines_are_copied_in_commits_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_CHARACTERS", 10_000)
+    with Journal(tmp_path / "first") as first, Journal(tmp_path / "second") as second:
+        first.record([said("ada", "c", "Hi."), said("ada", "c", "x" * 20_000), said("ada", "c", "Two.")])
+        with sqlite3.connect(tmp_path / "first") as file:
+            file.execute("UPDATE lines SET body = replace(body, 'Two', 'Too') WHERE number = 3")
+        file.close()
+        with pytest.raises(InputError, match="Line 3 was altered"):
+            copy_journal(first, second)
+        # What was committed before.
+        assert len([*second.lines()]) == 2
+
+
+def test_a_source_may_wait_for_its_target(postgresql_server: str) -> None:
+    with Journal(address_of_schema(postgresql_server)) as journal:
+        query = "SELECT current_setting('idle_in_transaction_session_timeout')"
+        with journal.database.snapshot("read") as connection:
+            assert connection.execute(query).fetchone()[0] == "0"
+        with journal.database.using("read") as connection:
+            assert connection.execute(query).fetchone()[0] != "0"

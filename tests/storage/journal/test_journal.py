@@ -18,6 +18,7 @@ from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence
 from ripieno.jsonvalues import canonical
 from ripieno.storage.databases import sqlite
 from ripieno.storage.journal import GENESIS, Journal
+from ripieno.storage.journal import journal as journal_module
 from ripieno.storage.records import Record
 from tests.counts import count
 from tests.support.canister_strategies import canisters, invocations, objects, results, texts
@@ -166,6 +167,14 @@ def test_more_lines_than_are_read_at_once_all_come(place: Path | str) -> None:
         next(lines)
         journal.record([call()])  # Who reads keeps nobody from writing.
         assert sum(1 for _ in lines) == 1200
+
+
+def test_long_lines_are_read_one_by_one_and_all_come(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "_CHARACTERS", 3000)
+    with Journal(place) as journal:
+        journal.record([call("finished", f"i{number}", text="x" * (number % 90) ** 2) for number in range(300)])
+        assert [line.invocation for line in journal.lines()] == [f"i{number}" for number in range(300)]
+        assert journal.length() == 300
 
 
 def test_an_export_is_printable_and_its_digests_can_be_computed_again(place: Path | str) -> None:

@@ -147,6 +147,8 @@ class PostgresqlDatabase:
                 other.execute("LOCK TABLE lines IN SHARE MODE")
             with connection.transaction():
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                # It holds no one up, and what is done with its rows, such as writing them elsewhere, may take long.
+                connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
                 connection.execute("SELECT")  # The first query takes it.
                 lock.close()
                 with contextlib.ExitStack() as cursors:
@@ -299,10 +301,13 @@ class _Connection:
         text = _translate(query)
         if self._cursors is not None:
             cursor = self._cursors.enter_context(self._connection.cursor(name=f"rows{next(_numbers)}"))
+            cursor.itersize = _FETCHED
             return cursor.execute(text, parameters)
         return self._connection.execute(text, parameters)
 
 
+#: Rows of a snapshot that are fetched at once: a body may have megabytes.
+_FETCHED = 32
 _numbers = itertools.count()
 _VALUE = re.compile(r"([\w.]+) ->> '\$\.([\w.]+)'")
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Collection, Sequence
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection, RowConflict, row_key
+from ripieno.storage.journal.ends import end_of
 from ripieno.storage.journal.insertions import insert
 from ripieno.storage.journal.journal import Journal
-from ripieno.storage.journal.lines import COLUMNS, DELETED, GENESIS, Line, chain, digest_body
+from ripieno.storage.journal.lines import COLUMNS, DELETED, Line, chain, digest_body
 from ripieno.storage.journal.summaries import Key
 
-#: Lines in one commit.
-_BATCH = 500
+#: Lines and characters in one commit. The last line may have more.
+_BATCH, _CHARACTERS = 500, 16 * 1024 * 1024
 _GRANTS = "token, conversation, invocation, tool, definition, arguments, rules, issued, expires, used"
 
 
@@ -26,15 +27,17 @@ def copy_journal(source: Journal, target: Journal, progress: Callable[[int], Non
     """
     ends: dict[Key, tuple[int, str]] = {}
     last: dict[Key, int] = {}
-    copied, batch = 0, list[Line]()
+    copied, size, batch = 0, 0, list[Line]()
     with source.database.snapshot("read") as reading:
         for number, row in enumerate(reading.execute(f"SELECT {COLUMNS} FROM lines ORDER BY number"), 1):
             line = Line(*row)
             last[line.conversation, line.owner] = line.place
             if _is_new(line, ends, target):
                 batch.append(line)
-            if len(batch) == _BATCH:
+                size += len(line.body or "")
+            if len(batch) == _BATCH or size > _CHARACTERS:
                 copied += _write(target, batch)
+                size = 0
             if progress is not None and number % _BATCH == 0:
                 progress(number)
         copied += _write(target, batch)
@@ -74,7 +77,7 @@ def _is_new(line: Line, ends: dict[Key, tuple[int, str]], target: Journal) -> bo
     key = line.conversation, line.owner
     if key not in ends:
         with target.database.using("read") as connection:
-            ends[key] = _end(connection, key)
+            ends[key] = end_of(connection, key)
     place, digest = ends[key]
     if line.place < place:
         return False
@@ -90,12 +93,6 @@ def _is_new(line: Line, ends: dict[Key, tuple[int, str]], target: Journal) -> bo
         raise InputError(f"Line {line.number} was altered. To see where and how: ripieno journal verify")
     ends[key] = line.place, line.digest
     return True
-
-
-def _end(connection: Connection, key: Key) -> tuple[int, str]:
-    query = "SELECT place, digest FROM lines WHERE conversation = ? AND owner = ? ORDER BY place DESC LIMIT 1"
-    found = connection.execute(query, key).fetchone()
-    return (0, GENESIS) if found is None else (int(found[0]), str(found[1]))
 
 
 def _write(target: Journal, batch: list[Line]) -> int:

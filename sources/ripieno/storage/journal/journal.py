@@ -11,13 +11,12 @@ from ripieno.canisters import Conversation
 from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence, row_key
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.databases.tables import BESIDE
-from ripieno.storage.journal.ends import find_beginning, usage_of
+from ripieno.storage.journal.ends import end_of, find_beginning, usage_of
 from ripieno.storage.journal.fingerprints import fingerprints
 from ripieno.storage.journal.insertions import MOST, insert
 from ripieno.storage.journal.lines import (
     COLUMNS,
     DELETED,
-    GENESIS,
     Anchor,
     Break,
     Line,
@@ -39,13 +38,14 @@ from ripieno.storage.records import Record
 
 #: The file name of a user's journal in their state folder.
 NAME = "journal.sqlite3"
-#: Lines read at once, so that readers do not block writers.
-_BATCH = 256
+#: Lines read at once, so that readers do not block writers: first few, later at most so many, with so many characters.
+_FIRST, _BATCH, _CHARACTERS = 32, 256, 4 * 1024 * 1024
 #: Conversations that are summarized at once.
 _SUMMARIES = 100
 #: Conversations whose ends are remembered, so that a line is written without reading.
 _REMEMBERED = 1024
 
+_BODY = Line._fields.index("body")
 _Chain = tuple[str, str]
 _End = tuple[int, str]
 
@@ -161,11 +161,11 @@ class Journal:
         conditions = " AND ".join(["number > ?", *(f"{name} = ?" for name in filters)])
         if forms:
             conditions += f" AND ({' OR '.join(['instr(body, ?) > 0'] * len(forms))})"
-        query = f"SELECT {COLUMNS} FROM lines WHERE {conditions} ORDER BY number LIMIT {_BATCH}"
-        last, given = after or 0, 0
+        query = f"SELECT {COLUMNS} FROM lines WHERE {conditions} ORDER BY number LIMIT ?"
+        last, given, count = after or 0, 0, _FIRST
         while limit is None or given < limit:
             with self.database.using("read") as connection:
-                rows = connection.execute(query, (last, *filters.values(), *forms)).fetchall()
+                rows = connection.execute(query, (last, *filters.values(), *forms, count)).fetchall()
             for row in rows:
                 line = Line(*row)
                 if sought is None or says(line, sought) is not None:
@@ -173,9 +173,10 @@ class Journal:
                     given += 1
                     if given == limit:
                         return
-            if len(rows) < _BATCH:
+            if len(rows) < count:
                 return
-            last = rows[-1][0]
+            last, size = rows[-1][0], sum(len(row[_BODY] or "") for row in rows)
+            count = max(1, min(_BATCH, _CHARACTERS * count // max(size, 1)))
 
     def export(self, conversation: str | None = None, *, owner: str | None = None) -> Iterator[str]:
         """A conversation, or all lines, as JSONL in printable ASCII, each ending in a newline.
@@ -209,6 +210,11 @@ class Journal:
         whose = owner and self.redactor.text(owner)
         with self.database.snapshot("read") as connection:
             return read_page(connection, owner=whose, text=self.redactor.text(text), before=before, limit=limit)
+
+    def length(self) -> int:
+        """The number of lines."""
+        with self.database.snapshot("read") as connection:
+            return int(connection.execute("SELECT count(*) FROM lines").fetchone()[0])
 
     def count(self) -> int:
         """The number of conversations."""
@@ -375,15 +381,8 @@ class Journal:
         lines = list[Line]()
         for one in drafts:
             chain = one.conversation, one.owner
-            end = ends.get(chain) or self._ends.pop(chain, None) or _end(connection, chain)
+            end = ends.get(chain) or self._ends.pop(chain, None) or end_of(connection, chain)
             line = placed(one, end)
             ends[chain] = line.place, line.digest
             lines.append(line)
         return lines
-
-
-def _end(connection: Connection, chain: _Chain) -> _End:
-    """The place and the digest of the last line of a conversation."""
-    query = "SELECT place, digest FROM lines WHERE conversation = ? AND owner = ? ORDER BY place DESC LIMIT 1"
-    found = connection.execute(query, chain).fetchone()
-    return (0, GENESIS) if found is None else (int(found[0]), str(found[1]))
