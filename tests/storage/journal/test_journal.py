@@ -3,7 +3,8 @@
 import hashlib
 import json
 import stat
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence
 from ripieno.jsonvalues import canonical
 from ripieno.storage.databases import sqlite
-from ripieno.storage.journal import GENESIS, Journal
+from ripieno.storage.journal import GENESIS, Journal, summaries
 from ripieno.storage.journal import journal as journal_module
 from ripieno.storage.records import Record
 from tests.counts import count
 from tests.support.canister_strategies import canisters, invocations, objects, results, texts
 from tests.support.postgresql import NewPlace
 
+#: Hang bound of one step, in seconds.
+HANG = 30
 STAGES: Sequence[Any] = ("began", "said", "asked", "answered", "started", "finished", "refused", "discarded", "ended")
 records = st.builds(
     Record,
@@ -298,5 +301,27 @@ def test_deleting_takes_the_bodies_from_the_disk_and_leaves_a_chain_that_holds(
         assert lines[0].body_digest == body
         journal.record([call(text="again")])
         assert journal.verify(anchor) is None
-        with pytest.raises(NameAbsence, match="Did you mean 'other'"):
+        with pytest.raises(NameAbsence, match="There is no conversation named 'othr'"):
             journal.delete("othr")
+
+
+def test_who_reads_all_lines_holds_up_no_record(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Calls a function of the journal while another thread has written a line."""
+
+        def called(*arguments: Any) -> Any:
+            thread = threading.Thread(target=journal.record, args=([call(conversation="other")],), daemon=True)
+            thread.start()
+            thread.join(HANG)
+            assert not thread.is_alive()
+            return function(*arguments)
+
+        return called
+
+    monkeypatch.setattr(journal_module, "newest", recorded(journal_module.newest))
+    monkeypatch.setattr(summaries, "nearest", recorded(summaries.nearest))
+    with Journal(place) as journal:
+        journal.record([call(conversation="other")])
+        with pytest.raises(NameAbsence, match="Did you mean 'other'"):
+            journal.find("othr")
+        assert [one.lines for one in journal.conversations()] == [3]

@@ -31,7 +31,7 @@ from ripieno.storage.journal.outage import Outage
 from ripieno.storage.journal.pages import Page, read_page
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
-from ripieno.storage.journal.summaries import Summary, identify, is_known, newest, of_owner, require, summarize
+from ripieno.storage.journal.summaries import Summary, find, is_known, newest, of_owner, require, summarize
 from ripieno.storage.journal.uncertain import UncertainLines, has_line
 from ripieno.storage.journal.verification import find_anchor, find_break
 from ripieno.storage.records import Record
@@ -192,7 +192,7 @@ class Journal:
 
     def conversations(self, *, owner: str | None = None, limit: int | None = None) -> Generator[Summary, None, None]:
         """Summaries of the conversations, the most recently written first; at most ``limit``."""
-        with self.database.using("read") as connection:
+        with self.database.snapshot("read") as connection:
             found = newest(connection, owner and self.redactor.text(owner))[:limit]
         for start in range(0, len(found), _SUMMARIES):
             page = [(name, whose) for name, whose, _, _ in found[start : start + _SUMMARIES]]
@@ -218,7 +218,7 @@ class Journal:
 
     def count(self) -> int:
         """The number of conversations."""
-        with self.database.using("read") as connection:
+        with self.database.snapshot("read") as connection:
             query = "SELECT count(*) FROM (SELECT DISTINCT conversation, owner FROM lines) AS distinct_ones"
             return int(connection.execute(query).fetchone()[0])
 
@@ -240,9 +240,7 @@ class Journal:
         Programs name a conversation exactly, as in all other methods: a prefix may be another user's conversation.
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
-        with self.database.using("read") as connection:
-            whose = owner and self.redactor.text(owner)
-            return summarize(connection, [identify(connection, self.redactor.text(beginning), whose)])[0]
+        return find(self.database, self.redactor.text(beginning), owner and self.redactor.text(owner))
 
     def restore(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Restored:
         """The conversation of exactly this name, or its first ``until`` canisters, with the states of its last calls.
