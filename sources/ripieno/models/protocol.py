@@ -213,7 +213,7 @@ class Asked(Value, kw_only=True):
     The client runs ``tools``; the server runs ``hosted`` tools, if it can. ``undeclared`` has the names of other tools
     in the choice, and the refusal of each, for a server that does not offer it. ``native`` is the request as received;
     the wire repeats parts of it in its answer. ``stored`` is the identifier under which the answer will be stored; it
-    is empty if it will not.
+    is empty if it will not. ``created`` is when the request came, in seconds of Unix time; 0 is now.
     """
 
     model: str
@@ -224,6 +224,7 @@ class Asked(Value, kw_only=True):
     undeclared: Mapping[str, RequestInvalidity] = EMPTY
     native: Native = msgspec.field(default_factory=frozendict[str, Any])
     stored: str = ""
+    created: int = 0
 
 
 #: A mark in identifiers of items that a server here made. They mean nothing elsewhere and are not kept.

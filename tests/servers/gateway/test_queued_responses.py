@@ -206,3 +206,25 @@ async def test_one_that_its_gateway_could_not_submit_fails(site: Site, monkeypat
         following = await client.responses.create(model="any", input="Two.", conversation=conversation.id)
         assert following.output_text == "I read Two."
     assert reported.empty()
+
+
+async def test_a_stream_names_its_response_before_a_worker_has_it(site: Site) -> None:
+    async with site.gateway() as (client, _, _):
+        async with client.responses.stream(**BODY) as stream:
+            events = aiter(stream)
+            first = await anext(events)
+            assert (first.type, first.sequence_number) == ("response.created", 0)
+            assert (first.response.status, first.response.output) == ("queued", [])
+            assert (await client.responses.retrieve(first.response.id)).status == "queued"
+            assert (await client.responses.cancel(first.response.id)).status == "cancelled"
+            rest = [(one.type, one.sequence_number) async for one in events]
+            assert rest == [("response.failed", 1)]
+        async with client.responses.stream(**BODY) as stream:
+            events = aiter(stream)
+            first = await anext(events)
+            async with site.worker():
+                rest = [one.sequence_number async for one in events]
+        assert rest == [*range(1, len(rest) + 1)]
+        again = [one async for one in await client.responses.retrieve(first.response.id, stream=True)]
+        assert [one.sequence_number for one in again] == [0, *rest]
+        assert again[0] == first

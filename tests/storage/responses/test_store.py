@@ -43,7 +43,7 @@ class Stores:
 
     def save(self, identifier: str, parent: str | None = None, caller: str = "ada", **more: Any) -> StoredResponse:
         """Stores a response that continues another one."""
-        _, links, chain = self.responses.begin(caller, parent)
+        _, links, chain = ((), 0, 0) if parent is None else self.responses.begin(caller, parent)
         row = StoredResponse(
             caller=caller,
             identifier=identifier,
@@ -120,6 +120,9 @@ def test_a_chain_has_limits(place: pathlib.Path | str) -> None:
         last = name
     with pytest.raises(ChainTooLong, match="continues 3 others"):
         stores.responses.begin("ada", "c")
+    with pytest.raises(ChainTooLong, match="continues 3 others"):
+        stores.responses.chain_size("ada", "c")
+    assert stores.responses.chain_size("ada", "d") is None
     short = stores_at(place, chain=100)
     with pytest.raises(ChainTooLong):
         short.responses.begin("ada", "b")
@@ -203,7 +206,7 @@ def test_what_has_expired_is_not_there_and_is_deleted(stores: Stores) -> None:
 def test_a_run_that_is_not_renewed_is_lost_and_changes_nothing_more(stores: Stores) -> None:
     row = stores.save("a", holder="h", status="in_progress")
     stores.clock.now += LEASE - 1
-    assert list(stores.responses.renew("h", ["a"], [])) == []
+    assert stores.responses.renew("h", ["a"], []) == {"a": False}
     stores.clock.now += LEASE - 1
     found = stores.responses.load("ada", "a")
     assert (found is not None and found.open, found is not None and found.lost) == (True, False)
@@ -212,6 +215,12 @@ def test_a_run_that_is_not_renewed_is_lost_and_changes_nothing_more(stores: Stor
     assert found is not None
     assert found.lost
     assert stores.responses.state("ada", "a") == ("in_progress", True)
+    # Unless it is renewed before a reader ends it.
+    with stores.database.writing("written") as connection:
+        assert stores.responses.has_lost(connection, "ada", "a", "h")
+    stores.responses.renew("h", ["a"], [])
+    with stores.database.writing("written") as connection:
+        assert not stores.responses.has_lost(connection, "ada", "a", "h")
     assert stores.responses.end(dataclasses.replace(found, status="failed"), "h")
     assert not stores.responses.end(dataclasses.replace(row, status="completed"), "h")
     found = stores.responses.load("ada", "a")
@@ -223,10 +232,10 @@ def test_a_process_is_asked_to_end_what_it_holds(stores: Stores) -> None:
     stores.save("a", holder="h", status="in_progress")
     stores.save("b", holder="other", status="in_progress")
     stores.responses.cancel("eve", "a")
-    assert list(stores.responses.renew("h", ["a"], [])) == []
+    assert stores.responses.renew("h", ["a"], []) == {"a": False}
     stores.responses.cancel("ada", "a")
-    assert list(stores.responses.renew("h", ["a"], [])) == [("ada", "a")]
-    assert list(stores.responses.renew("other", ["b"], [])) == []
+    assert stores.responses.renew("h", ["a", "b"], []) == {"a": True}
+    assert stores.responses.renew("other", ["b"], []) == {"b": False}
 
 
 def test_only_what_a_process_names_and_holds_is_renewed(stores: Stores) -> None:
@@ -234,10 +243,12 @@ def test_only_what_a_process_names_and_holds_is_renewed(stores: Stores) -> None:
         stores.save(name, holder="h", status="in_progress")
     for name in ("c", "d"):
         stores.conversations.create(StoredConversation(caller="ada", identifier=name, body={}), [])
-        stores.conversations.lock("ada", name, "h")
+        stores.conversations.lock("ada", name, f"response of {name}")
+        # As after an acknowledgement that was lost.
+        stores.conversations.lock("ada", name, f"response of {name}")
     stores.clock.now += LEASE - 1
-    stores.responses.renew("h", ["a"], ["c"])
-    stores.responses.renew("other", ["b"], ["d"])
+    stores.responses.renew("h", ["a"], ["response of c"])
+    stores.responses.renew("other", ["b"], ["c", "d", "h"])
     stores.clock.now += 1
     assert [stores.responses.state("ada", name) for name in ("a", "b")] == [
         ("in_progress", False),

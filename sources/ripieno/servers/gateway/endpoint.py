@@ -44,12 +44,13 @@ class Serving(Value, kw_only=True):
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class _Exchange:
-    """One request over HTTP: its scope, the channels of its client, its log, and its part in the store."""
+    """One request over HTTP: its scope, the channels of its client, its log, its memory, and its part in the store."""
 
     scope: Scope
     receive: Receive
     send: Send
     log: RequestLog
+    reservation: Reservation
     stored: StoredRequest | None = None
 
     @property
@@ -81,10 +82,9 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         observed = self._serving.observer.observe(self._protocol.name, scope)
         with observed as log, self._serving.budget.reserve() as reservation:
-            exchange = _Exchange(scope=scope, receive=receive, send=send, log=log)
-            await self._handle(exchange, reservation)
+            await self._handle(_Exchange(scope=scope, receive=receive, send=send, log=log, reservation=reservation))
 
-    async def _handle(self, exchange: _Exchange, reservation: Reservation) -> None:
+    async def _handle(self, exchange: _Exchange) -> None:
         scope, log = exchange.scope, exchange.log
         if scope["method"] != "POST":
             message = f"{scope['path']} accepts POST, not {scope['method']}."
@@ -92,7 +92,7 @@ class Endpoint:
             return
         async with contextlib.AsyncExitStack() as stack:
             try:
-                asked, stored = await self._read(exchange, reservation, stack)
+                asked, stored = await self._read(exchange, stack)
             except Gone:
                 return
             except Exception as error:
@@ -109,11 +109,9 @@ class Endpoint:
             else:
                 await self._answer(asked, exchange)
 
-    async def _read(
-        self, exchange: _Exchange, reservation: Reservation, stack: contextlib.AsyncExitStack
-    ) -> tuple[Asked, StoredRequest | None]:
+    async def _read(self, exchange: _Exchange, stack: contextlib.AsyncExitStack) -> tuple[Asked, StoredRequest | None]:
         """The request, with what it continues. ``stack`` releases that. Errors: ``Refused``, ``Gone``, others."""
-        settings, state = self._settings, exchange.state
+        settings, state, reservation = self._settings, exchange.state, exchange.reservation
         most = settings.body_bytes
         parameters: dict[str, Any] = exchange.scope.get("path_params") or {}
         body = await receive_body(exchange.receive, most=most, seconds=settings.body_seconds, reservation=reservation)
@@ -184,7 +182,7 @@ class Endpoint:
             await send_body(send, encode(response))
             return
         with while_present(exchange.receive) as presence:
-            await stream_events(runs, stored, send, quiet=self._settings.keep_alive)
+            await stream_events(runs, (stored.caller, stored.identifier), send, quiet=self._settings.keep_alive)
             presence.stop()
             log.answer()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -193,23 +191,26 @@ class Endpoint:
         self, asked: Asked, exchange: _Exchange, runs: BackgroundRuns, stored: StoredRequest
     ) -> Mapping[str, Any]:
         slots, answer = self._serving.slots, self._background(asked, exchange.scope, stored)
-
-        async def counted(receive: Receive, send: Send) -> None:
-            try:
-                await answer(receive, send)
-            finally:
-                slots.give()
-
         refusal = slots.take()
         if refusal is not None:
             raise Refused(refusal)
+        # The run needs the memory longer than its request.
+        reservation = exchange.reservation.hand_over()
+
+        async def counted(receive: Receive, send: Send) -> None:
+            try:
+                with reservation:
+                    await answer(receive, send)
+            finally:
+                slots.give()
+
         return await runs.start(stored, counted, streamed=asked.controls.stream)
 
     async def _submit(
         self, asked: Asked, exchange: _Exchange, runs: BackgroundRuns, stored: StoredRequest
     ) -> Mapping[str, Any]:
-        (created, *_) = pieces(self._protocol.encoder(asked).wait())
-        response = {**content(named(created)[1])["response"], "status": "queued"}
+        (piece, *_) = pieces(self._protocol.encoder(asked).wait())
+        response = {**content(named(piece)[1])["response"], "status": "queued"}
         await runs.submit(stored, response, exchange.scope["path"], streamed=asked.controls.stream)
         return response
 
@@ -233,8 +234,8 @@ class Endpoint:
             observed = self._serving.observer.observe(self._protocol.name, scope)
             with observed as log, while_present(receive) as presence:
                 streaming = Streaming(send, self._protocol, asked, quiet=math.inf, log=log, eager=True)
-                exchange = _Exchange(scope=scope, receive=receive, send=send, log=log, stored=stored)
-                await streaming.send(self._respond(asked, exchange), presence, seconds=self._settings.seconds)
+                batches = self._gateway.respond(asked, self._protocol, stored.caller, log, stored)
+                await streaming.send(batches, presence, seconds=self._settings.seconds)
 
         return answer
 

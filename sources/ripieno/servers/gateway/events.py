@@ -24,6 +24,12 @@ def named(piece: bytes) -> tuple[str, bytes]:
     return (name.removeprefix(b"event: ").decode(), data) if data.startswith(b"{") else ("", b"")
 
 
+def created(response: Mapping[str, Any]) -> bytes:
+    """The first event of a response, which names it."""
+    event = {"type": "response.created", "sequence_number": 0, "response": response}
+    return b"event: response.created\ndata: %s\n\n" % encode(event)
+
+
 def last_events(response: Mapping[str, Any], word: str, number: int, **members: Any) -> list[bytes]:
     """The events, from this number on, that end a response which had no end of its own."""
     kind = f"response.{word}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.assembly import Assembly
-from ripieno.exceptions import NameAbsence
+from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import EMPTY
 from ripieno.servers.gateway.application import serving_of
 from ripieno.servers.gateway.endpoint import Endpoint
@@ -75,10 +75,13 @@ class QueuedResponses:
 
     async def _answer(self, row: StoredResponse) -> None:
         library = self._runs.library
+        route = row.body["asked"]["route"]
         try:
+            if route not in self._endpoints:
+                raise InputError(f"A worker of this configuration answers no requests of {route}.")
             stored = await library.run(library.take, row)
             if stored is not None:
-                await self._endpoints[row.body["asked"]["route"]].conduct(row, stored)
+                await self._endpoints[route].conduct(row, stored)
         except Exception as error:
             refusal = refusal_of(error)
             now = await library.load(row.caller, row.identifier)

@@ -122,7 +122,8 @@ class Reservation:
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
-        self._taken = 0
+        #: The bytes of the body, and of what is read for it.
+        self.size = 0
 
     def __enter__(self) -> "Reservation":
         return self
@@ -135,9 +136,15 @@ class Reservation:
     def add(self, size: int) -> None:
         """Takes the memory for further bytes of the body. Errors: ``Refused``."""
         self._budget.take(size * _COPIES)
-        self._taken += size * _COPIES
+        self.size += size
+
+    def hand_over(self) -> "Reservation":
+        """All of it as another reservation, for what lasts longer than the request."""
+        found = Reservation(self._budget)
+        found.size, self.size = self.size, 0
+        return found
 
     def release(self) -> None:
         """Returns all of it."""
-        self._budget.give(self._taken)
-        self._taken = 0
+        self._budget.give(self.size * _COPIES)
+        self.size = 0

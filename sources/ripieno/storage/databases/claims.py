@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 
 from ripieno.exceptions import InputError, Superseded
-from ripieno.storage.databases.contract import Connection, Disconnected, Rows, row_key
+from ripieno.storage.databases.contract import Connection, Disconnected, Locked, Rows, row_key
 from ripieno.values import Value
 
 #: Seconds after which a claim that is not renewed may be taken.
@@ -161,9 +161,11 @@ class Claims:
             while left:
                 try:
                     self._renew_all(left)
+                except Locked:  # The row of this claim alone.
+                    continue
                 except Disconnected:
                     break
-                except InputError:  # Of this claim alone: its row is locked, for example.
+                except InputError:
                     continue
 
     def _renew_all(self, left: list[Claim]) -> None:

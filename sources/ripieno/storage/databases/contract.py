@@ -18,6 +18,10 @@ class Disconnected(InputError):
     """The server of the database went away. What was being written may be there or not; look before trying again."""
 
 
+class Locked(Disconnected):
+    """Another program holds a lock on what was to be used. It may end: a migration, for example."""
+
+
 def sentences(text: str) -> str:
     """The lines of the message of a driver, such as libpq, as sentences of one line."""
     lines = (" ".join(line.split()) for line in text.splitlines())

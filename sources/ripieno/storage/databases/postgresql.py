@@ -9,6 +9,7 @@ import functools
 import itertools
 import os
 import re
+import select
 import threading
 import time
 import weakref
@@ -18,6 +19,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.addresses import read_address
@@ -27,6 +29,7 @@ from ripieno.storage.databases.contract import (
     Disconnected,
     Fence,
     Inspection,
+    Locked,
     RowConflict,
     Rows,
     row_key,
@@ -218,11 +221,16 @@ class PostgresqlDatabase:
     def _opened(self, action: str) -> Generator[psycopg.Connection[Any], None, None]:
         with self._lock, self._translated(action):
             self._leave_others()
-            if self._connection is None or self._connection.closed:
+            if self._connection is None or self._connection.closed or _has_ended(self._connection):
                 self._connection = self._connect()
                 # Who uses a database once more after its end, as a thread may, leaves no connection.
                 weakref.finalize(self, _close, self._connection, os.getpid()).atexit = False
-            yield self._connection
+            try:
+                yield self._connection
+            except errors.ReadOnlySqlTransaction:
+                # It is no longer the primary server of its address; the next connection may find that.
+                self._connection.close()
+                raise
 
     def _connect(self) -> psycopg.Connection[Any]:
         connection = psycopg.connect(self._conninfo, autocommit=True)
@@ -256,14 +264,17 @@ class PostgresqlDatabase:
                 raise RowConflict(str(error)) from error
             reason = sentences(str(error)) or f"{type(error).__name__}."
             text = f"The journal {self._name} cannot be {action}: {reason} Earlier records are kept."
+            if isinstance(error, errors.LockNotAvailable):
+                raise Locked(f"{text} Another program holds a lock on its tables: wait for its end.") from error
             if is_outage(error):
                 raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
             raise InputError(text) from error
 
 
+#: Errors besides operational ones that another connection may end: after a failover, or when this program was stopped.
+_PASSING = (errors.ReadOnlySqlTransaction, errors.IdleInTransactionSessionTimeout)
 #: Operational errors that trying again does not end.
 _LASTING = (
-    errors.LockNotAvailable,
     errors.InvalidPassword,
     errors.InvalidAuthorizationSpecification,
     errors.InvalidCatalogName,
@@ -285,6 +296,8 @@ _WRONG = (
 
 def is_outage(error: object) -> bool:
     """Whether trying again may help after an error of the driver. An unknown reason, in any language, may pass."""
+    if isinstance(error, _PASSING):
+        return True
     if not isinstance(error, psycopg.OperationalError) or isinstance(error, _LASTING):
         return False
     return error.sqlstate is not None or not any(one in str(error) for one in _WRONG)
@@ -369,6 +382,18 @@ def _value(connection: psycopg.Connection[Any], query: str, *parameters: str) ->
 def _version(connection: psycopg.Connection[Any]) -> int | None:
     found = connection.execute("SELECT version FROM versions").fetchone()
     return None if found is None else int(found[0])
+
+
+def _has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the server has ended an idle connection, as when it was restarted: otherwise it has nothing to say."""
+    if connection.pgconn.transaction_status != TransactionStatus.IDLE:
+        return False
+    found = select.poll()
+    found.register(connection.pgconn.socket, select.POLLIN)
+    if not found.poll(0):
+        return False
+    connection.close()
+    return True
 
 
 def _close(connection: psycopg.Connection[Any], process: int) -> None:

@@ -13,7 +13,15 @@ from ripieno.storage.responses.store import LEASE, Rows, named
 _DEPTH = 512
 _MINE = "caller = ? AND identifier = ?"
 _ITEMS = "caller = ? AND conversation = ?"
-_LOCK = f"UPDATE response_conversations SET holder = ?, until = ? WHERE {_MINE} AND (holder = '' OR until <= ?)"
+# It can be repeated, if it is not known whether it was written.
+_LOCK = f"""
+    UPDATE response_conversations SET holder = ?, until = ? WHERE {_MINE} AND (holder IN ('', ?) OR until <= ?)
+"""
+_ITEM = """
+    SELECT {} FROM conversation_items AS one JOIN response_conversations AS two
+        ON two.caller = one.caller AND two.identifier = one.conversation
+        WHERE one.caller = ? AND one.identifier = ? AND two.expires > ? LIMIT 1
+"""
 Item = Mapping[str, Any]
 
 
@@ -99,14 +107,16 @@ class ConversationStore(Rows):
     def item(self, caller: str, name: str) -> Item | None:
         """An item of one of the caller's conversations; None if there is none, or that has expired."""
         with self.database.using("read") as connection:
-            query = (
-                "SELECT one.conversation, one.body FROM conversation_items AS one JOIN response_conversations AS two "
-                "ON two.caller = one.caller AND two.identifier = one.conversation "
-                "WHERE one.caller = ? AND one.identifier = ? AND two.expires > ? LIMIT 1"
-            )
+            query = _ITEM.format("one.conversation, one.body")
             found = connection.execute(query, (named(caller), name, self.now(connection))).fetchone()
         cipher = None if found is None else self.keys.find(caller)
         return None if found is None or cipher is None else _read(cipher, found[1], "item", found[0], name)
+
+    def item_size(self, caller: str, name: str) -> int:
+        """The bytes of an item of one of the caller's conversations; 0 if there is none, or that has expired."""
+        with self.database.using("read") as connection:
+            found = connection.execute(_ITEM.format("one.size"), (named(caller), name, self.now(connection))).fetchone()
+        return 0 if found is None else int(found[0])
 
     def append(self, caller: str, identifier: str, items: Sequence[Item]) -> None:
         """Adds items, which have identifiers. Errors: ``StoreFull``, ``ChainTooLong``."""
@@ -120,40 +130,36 @@ class ConversationStore(Rows):
             query = f"DELETE FROM conversation_items WHERE {_ITEMS} AND identifier = ?"
             return connection.execute(query, (named(caller), identifier, item)).rowcount > 0
 
-    def lock(self, caller: str, identifier: str, holder: str) -> None:
+    def lock(self, caller: str, identifier: str, response: str) -> None:
         """Holds a conversation for one response, as long as ``renew`` is called. Errors: ``ConversationLocked``."""
         with self.database.using("written") as connection:
             now = self.now(connection)
-            values = (holder, now + LEASE, named(caller), identifier, now)
+            values = (response, now + LEASE, named(caller), identifier, response, now)
             if not connection.execute(_LOCK, values).rowcount:
                 raise ConversationLocked("Another response of this conversation is in progress. Wait for its end.")
 
-    def hand_over(
-        self, connection: Connection, caller: str, identifier: str, holders: tuple[str, str], seconds: float
-    ) -> None:
-        """Gives the hold of the first of these holders to the second one, for some seconds."""
-        query = f"UPDATE response_conversations SET holder = ?, until = ? WHERE {_MINE} AND holder = ?"
-        values = (holders[1], self.now(connection) + seconds, named(caller), identifier, holders[0])
-        connection.execute(query, values)
+    def hold(self, connection: Connection, caller: str, identifier: str, response: str, seconds: float) -> None:
+        """Lets the hold of a response end in some seconds, if ``renew`` is not called."""
+        query = f"UPDATE response_conversations SET until = ? WHERE {_MINE} AND holder = ?"
+        connection.execute(query, (self.now(connection) + seconds, named(caller), identifier, response))
 
-    def unlock(self, caller: str, identifier: str, holder: str) -> None:
+    def unlock(self, caller: str, identifier: str, response: str) -> None:
         """Ends the hold of a response."""
         with self.database.using("written") as connection:
-            self._unlock(connection, caller, identifier, holder)
+            self.release(connection, caller, identifier, response)
 
-    def finish(self, connection: Connection, caller: str, identifier: str, holder: str, items: Sequence[Item]) -> None:
+    def finish(
+        self, connection: Connection, caller: str, identifier: str, response: str, items: Sequence[Item]
+    ) -> None:
         """Adds the items of a response to the conversation that it holds, and ends the hold."""
-        if self._unlock(connection, caller, identifier, holder):
+        if self.release(connection, caller, identifier, response):
             self._append(connection, caller, identifier, items, bounded=False)
 
-    def release(self, connection: Connection, caller: str, identifier: str, holder: str) -> None:
-        """Ends the hold of a response, in a transaction."""
-        self._unlock(connection, caller, identifier, holder)
-
-    def _unlock(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
+    def release(self, connection: Connection, caller: str, identifier: str, response: str) -> bool:
+        """Ends the hold of a response, in a transaction. False if it held nothing."""
         query = f"UPDATE response_conversations SET holder = '', until = 0, expires = ? WHERE {_MINE} AND holder = ?"
         expires = self.now(connection) + self.limits.seconds
-        return connection.execute(query, (expires, named(caller), identifier, holder)).rowcount > 0
+        return connection.execute(query, (expires, named(caller), identifier, response)).rowcount > 0
 
     def _append(
         self, connection: Connection, caller: str, identifier: str, items: Sequence[Item], *, bounded: bool = True

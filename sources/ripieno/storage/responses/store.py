@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import encode, parse
@@ -86,23 +86,27 @@ class ResponseStore(Rows):
     except for the classes in ``rows``, whose messages are for callers.
     """
 
-    def begin(self, caller: str, parent: str | None) -> tuple[Sequence[StoredResponse], int, int]:
+    def chain_size(self, caller: str, parent: str) -> int | None:
+        """The bytes of a response and of those that it continues; None as of ``load``. Errors: ``ChainTooLong``."""
+        with self.database.using("read") as connection:
+            query = f"SELECT links, chain FROM responses WHERE {_MINE} AND expires > ?"
+            found = connection.execute(query, (named(caller), parent, self.now(connection))).fetchone()
+        if found is None:
+            return None
+        self._bound(int(found[0]), int(found[1]))
+        return int(found[1])
+
+    def begin(self, caller: str, parent: str) -> tuple[Sequence[StoredResponse], int, int]:
         """The responses that a new one continues, the first one first; and the ``links`` and ``chain`` before it.
 
         Errors: ``ChainBroken``, ``ChainTooLong``; ``StoreFull`` is for ``check_room``.
         """
-        if parent is None:
-            return (), 0, 0
         with self.database.using("read") as connection:
             now = self.now(connection)
             last = self._load(connection, caller, parent, now)
             if last is None:
                 raise ChainBroken(_BROKEN)
-            if last.links >= self.limits.links or last.chain > self.limits.chain:
-                raise ChainTooLong(
-                    f"The response continues {last.links} others with {last.chain} bytes; at most {self.limits.links} "
-                    f"and {self.limits.chain} are read. Send a shorter conversation, without previous_response_id."
-                )
+            self._bound(last.links, last.chain)
             key = named(caller)
             rows = connection.execute(_CHAIN, (key, parent, now, key, now)).fetchall()
         cipher = self.keys.find(caller)
@@ -116,6 +120,13 @@ class ResponseStore(Rows):
             for row in rows[:-1]
         ]
         return (*chain, last), last.links, last.chain
+
+    def _bound(self, links: int, chain: int) -> None:
+        if links >= self.limits.links or chain > self.limits.chain:
+            raise ChainTooLong(
+                f"The response continues {links} others with {chain} bytes; at most {self.limits.links} "
+                f"and {self.limits.chain} are read. Send a shorter conversation, without previous_response_id."
+            )
 
     def save(self, row: StoredResponse, connection: Connection | None = None) -> None:
         """Writes a new response, durably. With a ``holder`` it is held until ``LEASE`` seconds after a ``renew``."""
@@ -175,6 +186,13 @@ class ResponseStore(Rows):
         self.database.announce(connection, topic_of(row.caller, row.identifier))
         return True
 
+    def size(self, caller: str, identifier: str) -> int:
+        """The bytes of the caller's response; 0 if there is none, or it has expired."""
+        with self.database.using("read") as connection:
+            query = f"SELECT size FROM responses WHERE {_MINE} AND expires > ?"
+            found = connection.execute(query, (named(caller), identifier, self.now(connection))).fetchone()
+        return 0 if found is None else int(found[0])
+
     def load(self, caller: str, identifier: str) -> StoredResponse | None:
         """The caller's response; None if there is none, or it has expired."""
         with self.database.using("read") as connection:
@@ -202,13 +220,20 @@ class ResponseStore(Rows):
             lost=bool(found[6]) and float(found[9]) <= now,
         )
 
-    def beginning(self, caller: str, beginning: str) -> StoredResponse | None:
-        """The caller's response whose identifier has this beginning, of hexadecimal digits; None as of ``load``."""
+    def beginning(self, caller: str, beginning: str) -> tuple[str, int] | None:
+        """The caller's response whose identifier has this beginning, of hexadecimal digits: its identifier and bytes.
+
+        None as of ``load``.
+        """
         with self.database.using("read") as connection:
             # A range, for the index; foreign and unknown take the same statement.
-            query = "SELECT identifier FROM responses WHERE caller = ? AND identifier >= ? AND identifier < ? LIMIT 1"
-            found = connection.execute(query, (named(caller), beginning, f"{beginning}g")).fetchone()
-        return None if found is None else self.load(caller, found[0])
+            query = (
+                "SELECT identifier, size FROM responses WHERE caller = ? AND identifier >= ? AND identifier < ? "
+                "AND expires > ? LIMIT 1"
+            )
+            values = (named(caller), beginning, f"{beginning}g", self.now(connection))
+            found = connection.execute(query, values).fetchone()
+        return None if found is None else (found[0], int(found[1]))
 
     def delete(self, caller: str, identifier: str) -> bool:
         """Deletes a response and its events. Returns whether it was there."""
@@ -235,27 +260,35 @@ class ResponseStore(Rows):
             rows = connection.execute(query, (after, mark)).fetchall()
         return [(json.loads(row[0]), row[1]) for row in rows], mark
 
-    def renew(
-        self, holder: str, responses: Collection[str], conversations: Collection[str]
-    ) -> Iterable[tuple[str, str]]:
-        """Renews those of these identifiers that a process still holds; what it does not name is lost with its lease.
+    def renew(self, holder: str, responses: Collection[str], holding: Collection[str]) -> Mapping[str, bool]:
+        """Renews those of these responses that a process still holds, and the conversations that others hold.
 
-        Returns the callers and identifiers of responses that it is to end.
+        What it does not name is lost with its lease. Returns the responses that it still holds, and whether it is to
+        end each.
         """
+        found: Sequence[Any] = ()
         with self.database.using("written") as connection:
             until = self.now(connection) + LEASE
-            for table, names in (("responses", responses), ("response_conversations", conversations)):
-                if names:
-                    places = ", ".join("?" * len(names))
-                    query = f"UPDATE {table} SET until = ? WHERE holder = ? AND identifier IN ({places})"
-                    connection.execute(query, (until, holder, *names))
-            query = "SELECT caller, identifier FROM responses WHERE holder = ? AND cancelling = 1"
-            return [(json.loads(row[0]), row[1]) for row in connection.execute(query, (holder,)).fetchall()]
+            if responses:
+                mine = f"holder = ? AND identifier IN ({_places(responses)})"
+                connection.execute(f"UPDATE responses SET until = ? WHERE {mine}", (until, holder, *responses))
+                query = f"SELECT identifier, cancelling FROM responses WHERE {mine}"
+                found = connection.execute(query, (holder, *responses)).fetchall()
+            if holding:
+                query = f"UPDATE response_conversations SET until = ? WHERE holder IN ({_places(holding)})"
+                connection.execute(query, (until, *holding))
+        return {str(row[0]): bool(row[1]) for row in found}
 
     def holds(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
         """Whether a response has this holder. Until the end of the transaction, no other one ends it."""
         query = f"UPDATE responses SET holder = holder WHERE {_MINE} AND holder = ?"
         return connection.execute(query, (named(caller), identifier, holder)).rowcount > 0
+
+    def has_lost(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
+        """Whether this holder has lost a response. Until the end of the transaction, it does not renew it."""
+        query = f"UPDATE responses SET holder = holder WHERE {_MINE} AND holder = ? AND until <= ?"
+        values = (named(caller), identifier, holder, self.now(connection))
+        return connection.execute(query, values).rowcount > 0
 
     def append(self, connection: Connection, caller: str, identifier: str, first: int, events: Sequence[bytes]) -> None:
         """Writes events of a response, of which the first one has the number ``first``, in a transaction of its holder.
@@ -306,6 +339,10 @@ class ResponseStore(Rows):
         if cipher is None:
             return ()
         return [(int(first), cipher.open(bytes(body), "events", identifier, int(first))) for first, body in rows]
+
+
+def _places(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
 
 
 _BROKEN = "The previous response is not stored here, or one that it continues is not. Send the whole conversation."

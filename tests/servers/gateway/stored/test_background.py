@@ -274,3 +274,17 @@ async def test_a_background_run_may_wait_for_a_person(tmp_path: pathlib.Path, ne
         assert [one.type for one in done.output] == ["function_call_output", "message"]
         assert (tmp_path / "workspace" / "a.txt").read_text() == "one"
         assert waits + more == []
+
+
+async def test_it_keeps_its_part_of_the_memory_until_its_end(tmp_path: pathlib.Path) -> None:
+    async with gated(tmp_path, memory_bytes=12 * 60_000) as (gateway, gate), gateway.client() as client:
+        asking: Any = {"model": "any", "input": "a" * 40_000, "background": True}
+        first = await client.responses.create(**asking)
+        for background in (True, False):
+            with pytest.raises(openai.InternalServerError, match="too little memory"):
+                await client.responses.create(**{**asking, "background": background})
+        gate.go.set()
+        assert (await ended(client, first)).status == "completed"
+        second = await client.responses.create(**asking)
+        await client.responses.delete(second.id)
+        assert (await ended(client, await client.responses.create(**asking))).status == "completed"

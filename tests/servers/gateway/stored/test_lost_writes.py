@@ -23,6 +23,8 @@ from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.servers.http.limits import MemoryBudget
 from ripieno.storage.databases.contract import Connection, Disconnected
 from ripieno.storage.databases.opening import database_at
+from ripieno.storage.journal import Journal
+from ripieno.storage.records import cut_record
 from ripieno.storage.responses.conversations import ConversationStore
 from ripieno.storage.responses.rows import StoredConversation, StoredResponse
 from ripieno.storage.responses.store import LEASE, ResponseStore
@@ -101,7 +103,8 @@ class Site:
     def __init__(self, place: pathlib.Path | str) -> None:
         self.clock = Clock()
         self.database = Unreliable(database_at(place))
-        self.library = Library(self.database, StoreDescriptor(), SECRET.encode(), self.clock)
+        self.journal = Journal(place)
+        self.library = Library(self.database, StoreDescriptor(), SECRET.encode(), self.clock, self.journal)
         self.runs = Runs(self.library)
 
     async def request(self, conversation: str | None = None) -> StoredRequest:
@@ -124,11 +127,15 @@ class Site:
         assert row is not None
         return row
 
+    @property
+    def running(self) -> list[asyncio.Task[Any]]:
+        """The runs that are left."""
+        return [task for task in asyncio.all_tasks() if task.get_name() == "ripieno background run"]
+
     async def idle(self) -> None:
         """Returns when no run is left."""
-        for task in asyncio.all_tasks():
-            if task.get_name() == "ripieno background run":
-                await asyncio.wait((task,))
+        for task in self.running:
+            await asyncio.wait((task,))
 
 
 @contextlib.asynccontextmanager
@@ -141,6 +148,7 @@ async def running(place: pathlib.Path | str) -> AsyncGenerator[Site, None]:
             made = Site(place)
             yield made
             await made.runs.close()
+            made.journal.close()
 
 
 def event(number: int, kind: str, **members: Any) -> bytes:
@@ -262,6 +270,64 @@ async def test_what_another_process_has_ended_gains_nothing(
         assert await site.library.run(site.library.conversations.items, "ada", conversation) == ()
         assert (await site.request(conversation)).identifier
         assert caplog.messages == []
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_a_run_that_is_lost_or_deleted_ends(place: pathlib.Path | str, *, deleted: bool) -> None:
+    """Its client may have sent the request again."""
+    async with running(place) as site:
+
+        def record() -> None:
+            site.journal.record([cut_record("ada", request.identifier, [{"text": "Some words."}])])
+
+        async def answer(receive: Receive, send: Send) -> None:
+            await write(send, BEGUN)
+            await asyncio.to_thread(record)
+            begun.set()
+            assert (await receive())["type"] == "http.disconnect"
+            # The result of its last call.
+            await asyncio.to_thread(record)
+
+        begun, conversation = asyncio.Event(), await site.conversation()
+        request = await site.request(conversation)
+        await site.runs.start(request, answer, streamed=True)
+        await begun.wait()
+        await site.runs.renew()
+        assert site.running
+        row = await site.row(request)
+        if deleted:
+            await site.library.run(site.library.delete, row)
+        else:
+            site.clock.now += LEASE
+            row = await site.row(request)
+            assert (row.status, row.body["response"]["error"]["code"]) == ("failed", "server_error")
+        await site.runs.renew()
+        await site.idle()
+        assert site.library.holding == set()
+        assert (await site.request(conversation)).identifier
+        bodies = [line.body for line in site.journal.lines(request.identifier, owner="ada") if line.stage == "cut"]
+        assert len(bodies) == 2
+        assert not any(bodies) if deleted else all(bodies)
+
+
+async def test_a_run_that_has_not_begun_is_not_lost(place: pathlib.Path | str) -> None:
+    async with running(place) as site:
+        go = asyncio.Event()
+
+        async def answer(receive: Receive, send: Send) -> None:
+            await go.wait()
+            await write(send, BEGUN)
+            await write(send, END)
+
+        request = await site.request()
+        start = asyncio.create_task(site.runs.start(request, answer, streamed=False))
+        while not site.running:  # noqa: ASYNC110  until the task has begun
+            await asyncio.sleep(0)
+        await site.runs.renew()
+        go.set()
+        await start
+        await site.idle()
+        assert (await site.row(request)).status == "completed"
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str, when: Callable[..., bool]) -> list[Any]:

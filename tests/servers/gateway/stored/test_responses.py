@@ -11,20 +11,27 @@ import pytest
 from ripieno.approvals import DeferredConfirmer
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.canisters.contents import text_of
+from ripieno.canisters.events import Event
 from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
+from ripieno.models.protocol import Asked
 from ripieno.testing import call, turn
 from tests.counts import count
 from tests.servers.gateway.test_errors import CLIENTS
+from tests.support.gateways import says
 from tests.support.openresponses_checker import check_body
 from tests.support.postgresql import NewPlace
-from tests.support.stores import KEYS, SECRET, Storing, files_of, storing
+from tests.support.stores import CHAT, KEYS, SECRET, Storing, files_of, storing
 
 
 def texts(gateway: Storing) -> list[str]:
     """The texts of the last request to the backend."""
     said = gateway.backend.asked[-1].canisters
     return [text_of(one.content) for one in said if isinstance(one, UserCanister | AssistantCanister)]
+
+
+def fine(_: Asked) -> list[Event]:
+    return says(CHAT, [AssistantCanister.of("Fine.")])
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -291,6 +298,62 @@ async def test_an_item_stands_for_itself(tmp_path: pathlib.Path, new_place: NewP
         with pytest.raises(openai.NotFoundError, match="no item") as caught:
             await client.responses.create(model="any", input=given)
         assert (caught.value.code, caught.value.param) == ("item_not_found", "input[1]")
+
+
+async def test_items_are_referred_to_within_the_limits_of_a_chain(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
+    limits = StoreDescriptor(chain_bytes=50_000)
+    async with storing(tmp_path, fine, place=new_place(), store=limits) as gateway, gateway.client() as client:
+        said = {"role": "user", "content": "a" * 20_000}
+        first = await client.responses.create(model="any", input=[said, said])
+        conversation = await client.conversations.create(items=[said, said])
+        of_response: list[Any] = [one.to_dict()["id"] async for one in client.responses.input_items.list(first.id)]
+        of_conversation: list[Any] = [one.id async for one in client.conversations.items.list(conversation.id)]
+
+        async def ask(*names: str) -> Any:
+            given: Any = [{"type": "item_reference", "id": name} for name in names]
+            return await client.responses.create(model="any", input=given, store=False)
+
+        for one, other in (of_response, of_conversation):
+            await ask(one, other)
+            # The same item, however often, is as much as others.
+            with pytest.raises(openai.BadRequestError, match="more than 50000 bytes") as caught:
+                await ask(one, other, one)
+            assert caught.value.code == "chain_too_long"
+        with gateway.watched() as statements, pytest.raises(openai.BadRequestError, match="more than 50000 bytes"):
+            await ask(*of_response, *of_conversation)
+        # What is too much in itself is not read.
+        assert statements
+        assert not [one for one in statements if "body" in one]
+        assert len(gateway.backend.asked) == 3
+
+
+async def test_what_is_stored_shares_the_budget_of_memory(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
+    place = new_place()
+    async with storing(tmp_path, fine, place=place) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="a" * 40_000)
+        second = await client.responses.create(model="any", input="b" * 40_000, previous_response_id=first.id)
+        large = await client.responses.create(model="any", input="c" * 70_000, background=True)
+    async with storing(tmp_path, fine, place=place, memory_bytes=12 * 60_000) as gateway, gateway.client() as client:
+        name = str((await client.responses.input_items.list(first.id)).data[0].id)
+        refer: Any = [{"type": "item_reference", "id": name}] * 2
+        with gateway.watched() as statements:
+            for asking in (
+                client.responses.create(model="any", input="Go.", previous_response_id=second.id),
+                client.responses.create(model="any", input=refer),
+                client.responses.retrieve(large.id),
+                client.responses.input_items.list(large.id),
+                client.responses.cancel(large.id),
+                client.responses.delete(large.id),
+            ):
+                with pytest.raises(openai.InternalServerError) as caught:
+                    await asking
+                assert (caught.value.status_code, caught.value.code) == (503, "overloaded")
+        assert not [one for one in statements if "WITH RECURSIVE" in one]
+        # Nothing is held.
+        for _ in range(2):
+            assert (await client.responses.retrieve(first.id)).output_text == "Fine."
+            assert (await client.responses.create(model="any", input="Go.", previous_response_id=first.id)).output_text
+            await client.responses.create(model="any", input=refer[:1], store=False)
 
 
 async def test_foreign_and_unknown_items_are_answered_alike(tmp_path: pathlib.Path, new_place: NewPlace) -> None:

@@ -38,7 +38,7 @@ def head_of(asked: Asked, token: str) -> dict[str, Any]:
     head = {
         "id": _RESPONSE + token,
         "object": "response",
-        "created_at": int(time.time()),
+        "created_at": asked.created or int(time.time()),
         "model": asked.model,
         "background": bool(asked.stored) and native.get("background") is True,
         "store": bool(asked.stored),

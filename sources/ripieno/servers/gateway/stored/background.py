@@ -52,7 +52,7 @@ class BackgroundRun:
         self._until: float | None = None
         #: The events that may not be written yet, and the number of the first of them.
         self._events: list[bytes] = []
-        self._first = 0
+        self._first = int(queued)
         self._writing: asyncio.Task[None] | None = None
         #: Whether it was reported that events could not be written. The next ones are written with them.
         self._unwritten = False
@@ -63,8 +63,12 @@ class BackgroundRun:
         return self.request.caller, self.request.identifier
 
     def cancel(self) -> None:
-        """Ends the run as if its client had left: each call that was started still gets its result."""
-        self._cancelled.set()
+        """Ends the run as if its client had left: each call that was started still gets its result.
+
+        A run that is at its end does the rest.
+        """
+        if self._last is None:
+            self._cancelled.set()
 
     async def receive(self) -> Message:
         """The departure, when it is cancelled."""
@@ -82,7 +86,8 @@ class BackgroundRun:
         kept = False
         for piece in pieces(message.get("body", b"")):
             kind, data = named(piece)
-            if self._streamed:
+            # The first event of a queued response is stored.
+            if self._streamed and not (self._queued and kind == "response.created"):
                 self._events.append(piece)
             if kind == "response.created":
                 await self._begin(content(data)["response"])
@@ -165,6 +170,9 @@ class BackgroundRun:
             library.holding.discard(self.request)
         found = None if held else library.responses.state(*self.key)
         self._ended = True
+        if not held and found is None:
+            # It was deleted before it had ended: what the journal has got since then goes, too.
+            library.delete(row)
         # It may have been stored by a try whose acknowledgement was lost, or deleted.
         if found is not None and found[0] != row.status:
             raise RipienoError("Another process has ended a background response, since its lease had ended.")
@@ -337,13 +345,16 @@ class BackgroundRuns:
 
         What could not be ended in the store is not among that: it ends with its lease.
         """
-        library, responses = self._library, [identifier for _, identifier in self._runs]
-        conversations = [one.references.conversation or "" for one in tuple(library.holding)]
-        if responses or conversations:
+        library, runs = self._library, [(run, run.begun.done()) for run in self._runs.values()]
+        responses = [run.request.identifier for run, _ in runs]
+        holding = [one.identifier for one in tuple(library.holding)]
+        if responses or holding:
             renew = library.responses.renew
-            for key in await library.run(renew, library.holder, responses, conversations, patient=False):
-                if key in self._runs:
-                    self._runs[key].cancel()
+            held = await library.run(renew, library.holder, responses, holding, patient=False)
+            for run, begun in runs:
+                # Another process has ended one that is not held any more, or it was deleted: it may do nothing more.
+                if held.get(run.request.identifier, begun):
+                    run.cancel()
 
     async def close(self) -> None:
         """Ends all runs, whose responses say so, and waits for that."""

@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ripieno.assembly import Assembly
@@ -15,11 +15,11 @@ from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
 from ripieno.models.protocol import Native, Refusal
-from ripieno.servers.gateway.events import last_events
+from ripieno.servers.gateway.events import created, last_events
+from ripieno.servers.gateway.stored.referred_items import ReferredItems
 from ripieno.servers.gateway.stored.requests import (
     CONVERSATION,
     NO_CONVERSATION,
-    NO_ITEM,
     RESPONSE,
     References,
     StoredRequest,
@@ -28,8 +28,6 @@ from ripieno.servers.gateway.stored.requests import (
     items_in,
     new_identifier,
     not_found,
-    reference_in,
-    response_of,
 )
 from ripieno.servers.http.limits import Refused, Reservation
 from ripieno.storage.databases.contract import Database, Disconnected
@@ -69,7 +67,7 @@ class StoreUnusable(Refused):
 class Library:
     """The stored responses and conversations of all callers of a gateway.
 
-    ``holder`` names this process among those that use the database.
+    ``holder`` names this process among those that answer responses. A response holds its conversation by its own name.
     """
 
     def __init__(
@@ -117,8 +115,12 @@ class Library:
         """
         references = References.read(native, default=self.settings.default)
         own = items_in(native.get("input"))
-        if any(reference_in(one) is not None for one in own):
-            own = await self.run(self._resolve, caller, own)
+        if referred := ReferredItems(self.responses, self.conversations, caller, own):
+            measured = await self.run(referred.measure)
+            reservation.add(measured)
+            own, size = await self.run(referred.resolve)
+            # What is named often is read once.
+            reservation.add(max(0, size - measured))
             native = {**native, "input": own}
         if not references.stores and references.parent is None:
             return native, None
@@ -126,57 +128,37 @@ class Library:
         if references.background:
             request.native = {name: value for name, value in native.items() if name != "input"}
         await self.run(self._begin, request)
-        # Before a conversation is read: many at once would need more memory than there is.
+        # Before it is read: many at once would need more memory than there is.
         reservation.add(request.size)
-        if references.conversation is not None:
-            await self.run(self._continue, request)
+        await self.run(self._continue, request)
         return request.expanded(native), request
-
-    def _resolve(self, caller: str, items: Sequence[Any]) -> list[Any]:
-        """The items, with those to which they refer in their places. Errors: ``Refused``; foreign is unknown."""
-        found: list[Any] = []
-        for place, item in enumerate(items):
-            name = reference_in(item)
-            if name is not None:
-                item = self._item(caller, name)  # noqa: PLW2901
-                if item is None:
-                    raise not_found(NO_ITEM, f"input[{place}]")
-            found.append(item)
-        return found
-
-    def _item(self, caller: str, name: str) -> Mapping[str, Any] | None:
-        """The caller's item with this identifier, of a response or a conversation."""
-        response = response_of(name)
-        row = None if response is None else self.responses.beginning(caller, response)
-        every = () if row is None else (*row.body["input"], *row.body["output"])
-        item = next((one for one in every if one.get("id") == name), None)
-        return self.conversations.item(caller, name) if item is None else item
 
     def _begin(self, request: StoredRequest) -> None:
         if request.references.stores:
             with self.responses.database.using("read") as connection:
                 self.responses.check_room(connection, request.caller)
             request.identifier = new_identifier(RESPONSE)
-        if request.references.conversation is None:
-            self._continue(request)
-        else:
-            self._measure(request)
+        self._measure(request)
 
     def _measure(self, request: StoredRequest) -> None:
-        """Finds the size of the conversation that a request continues."""
-        name = request.references.conversation or ""
-        size = self.conversations.size(request.caller, name) if is_identifier(name, CONVERSATION) else None
-        if size is None:
-            raise not_found(NO_CONVERSATION, "conversation")
-        request.size = size
+        """Finds the size of what a request continues."""
+        parent, name = request.references.parent, request.references.conversation
+        if parent is not None:
+            size = self.responses.chain_size(request.caller, parent) if is_identifier(parent, RESPONSE) else None
+            if size is None:
+                raise not_found(_NOT_CONTINUED)
+            request.size = size
+        elif name is not None:
+            size = self.conversations.size(request.caller, name) if is_identifier(name, CONVERSATION) else None
+            if size is None:
+                raise not_found(NO_CONVERSATION, "conversation")
+            request.size = size
 
     def _continue(self, request: StoredRequest) -> None:
         """Reads what a request continues, and holds its conversation."""
         references, caller = request.references, request.caller
         parent = references.parent
         if parent is not None:
-            if not is_identifier(parent, RESPONSE):
-                raise not_found(_NOT_CONTINUED)
             try:
                 chain, request.links, request.chain = self.responses.begin(caller, parent)
             except ChainBroken:
@@ -191,11 +173,10 @@ class Library:
                     parameter="store",
                 )
             request.history = [item for one in chain for item in (*one.body["input"], *one.body["output"])]
-            request.size = request.chain
         elif references.conversation is not None:
             name = references.conversation
             if request not in self.holding:
-                self.conversations.lock(caller, name, self.holder)
+                self.conversations.lock(caller, name, request.identifier)
                 self.holding.add(request)
             try:
                 # Again: it may have been deleted, or have grown, before it was held.
@@ -209,26 +190,32 @@ class Library:
         """Stores a response that a worker answers. Its conversation stays held until then."""
         row = self.row_of(request, {**response, "output": []})
         row = dataclasses.replace(row, body={**row.body, "asked": {"native": request.native, **asked}})
-        holders = self.holder, request.identifier
         with self.responses.database.writing("written") as connection:
             self.responses.save(row, connection)
+            if asked["streamed"]:
+                # So that its client knows its name.
+                self.responses.append(connection, request.caller, request.identifier, 0, [created(response)])
             if request in self.holding:
                 name = request.references.conversation or ""
-                self.conversations.hand_over(connection, request.caller, name, holders, self.responses.limits.seconds)
+                seconds = self.responses.limits.seconds
+                self.conversations.hold(connection, request.caller, name, request.identifier, seconds)
         self.holding.discard(request)
 
     def take(self, row: StoredResponse) -> StoredRequest | None:
         """Holds a queued response, and returns its request; None if it is not queued any more."""
         references = References.read(row.body["asked"]["native"], default=True)
         request = StoredRequest(
-            caller=row.caller, references=references, own=row.body["input"], identifier=row.identifier
+            caller=row.caller,
+            references=references,
+            own=row.body["input"],
+            identifier=row.identifier,
+            created=row.body["response"].get("created_at", 0),
         )
         with self.responses.database.writing("written") as connection:
             if not self.responses.take(connection, row.caller, row.identifier, self.holder):
                 return None
             if references.conversation is not None:
-                holders = row.identifier, self.holder
-                self.conversations.hand_over(connection, row.caller, references.conversation, holders, LEASE)
+                self.conversations.hold(connection, row.caller, references.conversation, row.identifier, LEASE)
         if references.conversation is not None:
             self.holding.add(request)
         try:
@@ -256,11 +243,12 @@ class Library:
             if row.holder or self.responses.take(connection, row.caller, row.identifier, self.holder):
                 if streamed:
                     error = members.get("error") or CANCELLED
-                    events = last_events(response, "failed", 0, error=error)
-                    self.responses.append(connection, row.caller, row.identifier, 0, events)
+                    number = self.responses.next_event(connection, row.caller, row.identifier) or 0
+                    events = last_events(response, "failed", number, error=error)
+                    self.responses.append(connection, row.caller, row.identifier, number, events)
                 self.responses.end(ended, self.holder, connection)
-                for holder in (row.identifier, self.holder) if row.conversation else ():
-                    self.conversations.release(connection, row.caller, row.conversation or "", holder)
+                if row.conversation is not None:
+                    self.conversations.release(connection, row.caller, row.conversation, row.identifier)
 
     async def keep(self, request: StoredRequest, response: Mapping[str, Any]) -> None:
         """Stores the answer to a request, durably, and adds it to its conversation."""
@@ -279,7 +267,7 @@ class Library:
         name = request.references.conversation
         if name is not None and request in self.holding:
             items = [*row.body["input"], *row.body["output"]] if row.status in _ENDED else []
-            self.conversations.finish(connection, request.caller, name, self.holder, items)
+            self.conversations.finish(connection, request.caller, name, request.identifier, items)
 
     def row_of(self, request: StoredRequest, response: Mapping[str, Any]) -> StoredResponse:
         """The row of a response."""
@@ -307,12 +295,14 @@ class Library:
     def _release(self, request: StoredRequest) -> None:
         if request.references.conversation is not None:
             self.holding.discard(request)
-            self.conversations.unlock(request.caller, request.references.conversation, self.holder)
+            self.conversations.unlock(request.caller, request.references.conversation, request.identifier)
 
-    async def load(self, caller: str, identifier: str) -> StoredResponse | None:
-        """The caller's response. One whose process has ended has failed."""
+    async def load(self, caller: str, identifier: str, reservation: Reservation | None = None) -> StoredResponse | None:
+        """The caller's response, whose memory is reserved before. One whose process has ended has failed."""
         if not is_identifier(identifier, RESPONSE):
             return None
+        if reservation is not None:
+            reservation.add(await self.run(self.responses.size, caller, identifier))
         return await self.run(self._load, caller, identifier)
 
     def _load(self, caller: str, identifier: str) -> StoredResponse | None:
@@ -323,7 +313,7 @@ class Library:
         response = {**row.body["response"], "status": "failed", "error": error}
         failed = dataclasses.replace(row, status="failed", lost=False, body={**row.body, "response": response})
         with self.responses.database.writing("written") as connection:
-            if self.responses.holds(connection, caller, identifier, row.holder):
+            if self.responses.has_lost(connection, caller, identifier, row.holder):
                 number = self.responses.next_event(connection, caller, identifier)
                 if number is not None:
                     events = last_events(response, "failed", number)

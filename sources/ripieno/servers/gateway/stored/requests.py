@@ -95,7 +95,7 @@ class StoredRequest:
     """A request that the store knows. ``identifier`` is empty if its answer is not stored.
 
     ``own`` are the items of its input, ``history`` those before, with ``size`` bytes. ``claim`` is what waits in the
-    response that it continues, ``waiting`` what waits after it.
+    response that it continues, ``waiting`` what waits after it. ``created`` is when it came, if that is stored; or 0.
     """
 
     caller: str
@@ -108,6 +108,7 @@ class StoredRequest:
     chain: int = 0
     claim: Waiting | None = None
     waiting: Waiting | None = None
+    created: int = 0
     #: The request as it came, without its input, if a worker answers it.
     native: Native = dataclasses.field(default_factory=dict[str, Any])
 
@@ -122,7 +123,8 @@ class StoredRequest:
         said: dict[str, Any] = {"previous_response_id": references.parent, "background": references.background}
         if references.conversation is not None:
             said["conversation"] = {"id": references.conversation}
-        return dataclasses.replace(asked, native={**asked.native, **said}, stored=self.identifier)
+        native = {**asked.native, **said}
+        return dataclasses.replace(asked, native=native, stored=self.identifier, created=self.created)
 
     def body(self, response: Mapping[str, Any]) -> dict[str, Any]:
         """The stored part of it, with its response."""

@@ -14,15 +14,15 @@ from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
 from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.responses import while_present
-from ripieno.servers.gateway.stored.background import NOT_BACKGROUND, BackgroundRuns
+from ripieno.servers.gateway.stored.background import NOT_BACKGROUND, BackgroundRuns, Key
 from ripieno.servers.gateway.stored.conversation_routes import conversation_routes
 from ripieno.servers.gateway.stored.pages import number_in, page_of
-from ripieno.servers.gateway.stored.requests import NO_RESPONSE, not_found
+from ripieno.servers.gateway.stored.requests import NO_RESPONSE, RESPONSE, is_identifier, not_found
 from ripieno.servers.gateway.stored.streams import stream_events
-from ripieno.servers.http.bodies import Gone, json_response
+from ripieno.servers.http.bodies import Gone, in_turn, json_response
 from ripieno.servers.http.errors import headers_of, refusal_of
-from ripieno.servers.http.limits import MemoryBudget, Refused
-from ripieno.storage.responses.rows import StoredResponse
+from ripieno.servers.http.limits import MemoryBudget, Refused, Reservation
+from ripieno.storage.responses.rows import OPEN_STATUSES, StoredResponse
 
 Handler = Callable[[Request], Awaitable[Any]]
 _EXPIRED = Refusal(
@@ -40,7 +40,7 @@ def stored_routes(
     found: list[Route] = []
     for route, protocol in routes.items():
         if protocol.stores and not route.endswith("/compact"):
-            one = _Responses(runs, settings)
+            one = _Responses(runs, settings, budget)
 
             def form(handler: Handler, wire: Protocol = protocol) -> Handler:
                 return answered(handler, wire)
@@ -83,33 +83,35 @@ def caller_of(request: Request) -> str:
 class _Responses:
     """The handlers. Each look-up is by the caller and the identifier."""
 
-    def __init__(self, runs: BackgroundRuns, settings: GatewayDescriptor) -> None:
+    def __init__(self, runs: BackgroundRuns, settings: GatewayDescriptor, budget: MemoryBudget) -> None:
         self._runs = runs
         self._settings = settings
+        self._budget = budget
 
     async def fetch(self, request: Request) -> Any:
         """The response, or its events again."""
-        row = await self._find(request)
-        stream = request.query_params.get("stream", "false")
-        if stream not in ("true", "false"):
-            raise RequestInvalidity("stream is true or false.", parameter="stream")
-        if stream == "false":
-            return json_response(encode(row.body["response"]))
-        after = number_in(request.query_params, "starting_after", -1)
-        if not row.background:
-            raise Refused(NOT_BACKGROUND)
-        return await self._stream(row, after)
+        with self._budget.reserve() as reservation:
+            row = await self._find(request, reservation)
+            stream = request.query_params.get("stream", "false")
+            if stream not in ("true", "false"):
+                raise RequestInvalidity("stream is true or false.", parameter="stream")
+            if stream == "false":
+                return await _encoded(row.body["response"], reservation)
+            after = number_in(request.query_params, "starting_after", -1)
+            if not row.background:
+                raise Refused(NOT_BACKGROUND)
+            return await self._stream((row.caller, row.identifier), after)
 
-    async def _stream(self, row: StoredResponse, after: int) -> Any:
+    async def _stream(self, key: Key, after: int) -> Any:
         library = self._runs.library
-        if not await library.run(library.responses.has_events, row.caller, row.identifier):
+        if not await library.run(library.responses.has_events, *key):
             raise Refused(_EXPIRED)
 
         async def stream(scope: Scope, receive: Receive, send: Send) -> None:
             del scope
             with while_present(receive) as presence:
                 quiet = self._settings.keep_alive
-                await stream_events(self._runs, row, send, quiet=quiet, after=after)
+                await stream_events(self._runs, key, send, quiet=quiet, after=after)
                 presence.stop()
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -117,33 +119,46 @@ class _Responses:
 
     async def delete(self, request: Request) -> Response:
         """Deletes the response; a run of it ends first."""
-        row = await self._find(request)
-        if row.open:
-            await self._runs.cancel(row.caller, row.identifier)
+        with self._budget.reserve() as reservation:
             # Its end says where the journal has it.
-            row = await self._find(request)
-        library = self._runs.library
-        await library.run(library.delete, row)
-        return json_response(encode({"id": row.identifier, "object": "response", "deleted": True}))
+            row = await self._find_ended(request, reservation)
+            library = self._runs.library
+            await library.run(library.delete, row)
+            return json_response(encode({"id": row.identifier, "object": "response", "deleted": True}))
 
     async def cancel(self, request: Request) -> Response:
         """Ends a background response; one that has ended stays as it is."""
-        row = await self._find(request)
-        if not row.background:
-            raise Refused(NOT_BACKGROUND)
-        if row.open:
-            await self._runs.cancel(row.caller, row.identifier)
-            row = await self._find(request)
-        return json_response(encode(row.body["response"]))
+        with self._budget.reserve() as reservation:
+            row = await self._find_ended(request, reservation)
+            if not row.background:
+                raise Refused(NOT_BACKGROUND)
+            return await _encoded(row.body["response"], reservation)
 
     async def items(self, request: Request) -> Response:
         """The items of its own input."""
-        row = await self._find(request)
-        return json_response(encode(page_of(row.body["input"], request.query_params)))
+        with self._budget.reserve() as reservation:
+            row = await self._find(request, reservation)
+            return await _encoded(page_of(row.body["input"], request.query_params), reservation)
 
-    async def _find(self, request: Request) -> StoredResponse:
+    async def _find_ended(self, request: Request, reservation: Reservation) -> StoredResponse:
+        """The response, after a run of it was ended. That comes first: it gives memory back."""
+        caller, identifier = caller_of(request), request.path_params["identifier"]
+        library, state = self._runs.library, None
+        if is_identifier(identifier, RESPONSE):
+            state = await library.run(library.responses.state, caller, identifier)
+        # What is not in the background is stored at its end.
+        if state is not None and state[0] in OPEN_STATUSES:
+            await self._runs.cancel(caller, identifier)
+        return await self._find(request, reservation)
+
+    async def _find(self, request: Request, reservation: Reservation) -> StoredResponse:
+        """The response, whose memory is reserved."""
         self._runs.keep()
-        row = await self._runs.library.load(caller_of(request), request.path_params["identifier"])
+        row = await self._runs.library.load(caller_of(request), request.path_params["identifier"], reservation)
         if row is None:
             raise not_found(NO_RESPONSE)
         return row
+
+
+async def _encoded(value: Mapping[str, Any], reservation: Reservation) -> Response:
+    return json_response(await in_turn(lambda: encode(value), reservation.size))

@@ -6,22 +6,18 @@ import contextlib
 from starlette.types import Send
 
 from ripieno.servers.gateway.responses import COMMENT, STREAM
-from ripieno.servers.gateway.stored.background import BackgroundRuns
-from ripieno.servers.gateway.stored.requests import StoredRequest
-from ripieno.storage.responses.rows import StoredResponse
+from ripieno.servers.gateway.stored.background import BackgroundRuns, Key
 
 
-async def stream_events(
-    runs: BackgroundRuns, stored: StoredRequest | StoredResponse, send: Send, *, quiet: float, after: int = -1
-) -> None:
-    """Sends the events with numbers over ``after``, and a comment after ``quiet`` seconds of silence.
+async def stream_events(runs: BackgroundRuns, key: Key, send: Send, *, quiet: float, after: int = -1) -> None:
+    """Sends a response's events with numbers over ``after``, and a comment after ``quiet`` seconds of silence.
 
     The last part of the answer is the caller's to send.
     """
     loop = asyncio.get_running_loop()
     await send({"type": "http.response.start", "status": 200, "headers": STREAM})
     sent = loop.time()
-    async with contextlib.aclosing(runs.follow(stored.caller, stored.identifier, after)) as events:
+    async with contextlib.aclosing(runs.follow(*key, after)) as events:
         async for piece in events:
             if not piece and loop.time() - sent < quiet:
                 continue
