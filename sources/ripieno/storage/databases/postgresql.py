@@ -314,13 +314,11 @@ class _Connection:
         text = _translate(query)
         if self._cursors is not None:
             cursor = self._cursors.enter_context(self._connection.cursor(name=f"rows{next(_numbers)}"))
-            cursor.itersize = _FETCHED
+            cursor.itersize = 32  # A body may have megabytes.
             return cursor.execute(text, parameters)
         return self._connection.execute(text, parameters)
 
 
-#: Rows of a snapshot that are fetched at once: a body may have megabytes.
-_FETCHED = 32
 _numbers = itertools.count()
 _VALUE = re.compile(r"([\w.]+) ->> '\$\.([\w.]+)'")
 
