@@ -87,6 +87,9 @@ def test_a_file_is_only_looked_at(user: User, call: Call) -> None:
     set_version(path, 1)
     old = call("doctor", "--no-connect")
     assert (old.code, "Move it away" in old.out) == (2, True)
+    set_version(path, VERSION + 1)
+    newer = call("doctor", "--no-connect")
+    assert (newer.code, "Use a newer program." in newer.out, "Move it away" in newer.out) == (2, True, False)
     set_version(path, VERSION - 1)
     assert f"which the next run brings to {VERSION}" in call("doctor", "--no-connect").out
     path.chmod(0o666)

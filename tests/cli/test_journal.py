@@ -1,6 +1,7 @@
 """``ripieno journal`` and ``ripieno stats``: what was recorded is listed, shown, found, checked, forked and deleted."""
 
 import dataclasses
+import datetime
 import json
 import pathlib
 import re
@@ -332,6 +333,20 @@ def test_somebody_at_a_terminal_is_asked_before_anything_is_deleted(file: pathli
         screen.type("y\n")
         screen.wait_for("Deleted")
         assert screen.end() == 0
+
+
+def test_a_conversation_that_is_continued_before_the_answer_is_not_old(file: pathlib.Path, user: User) -> None:
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    with Screen(user, "journal", "delete", "--older-than", now) as screen:
+        screen.wait_for("cannot be undone")
+        with Journal(file) as journal:
+            journal.record([Record(stage="titled", conversation=FIRST, turn=0, details={"title": "Mine"})])
+        screen.type("y\n")
+        screen.wait_for(f"Left out: The conversation {FIRST} was continued meanwhile.")
+        assert screen.end() == 0
+    with Journal(file) as journal:
+        assert {one.identifier for one in journal.conversations() if not one.deleted} >= {FIRST}
+        assert journal.summary(SECOND, owner="").deleted
 
 
 def test_another_journal_is_named_and_errors_name_it(user: User, call: Call, tmp_path: pathlib.Path) -> None:

@@ -1,5 +1,6 @@
 """Claims of conversations on several machines: one continues a conversation, and a stopped one writes nothing more."""
 
+import concurrent.futures
 import contextlib
 import json
 import pathlib
@@ -11,6 +12,7 @@ import time
 from collections.abc import Generator
 from typing import Any
 
+import psycopg
 import pytest
 
 from ripieno.canisters import Conversation
@@ -26,7 +28,7 @@ from ripieno.schemas import Schema
 from ripieno.storage.databases import claims, postgresql
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.databases.tables import CLEANED, MIGRATIONS
+from ripieno.storage.databases.tables import BESIDE, CLEANED, MIGRATIONS
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
 from ripieno.storage.responses.store import callers_in
@@ -323,7 +325,8 @@ def test_the_claim_of_a_killed_process_ends_with_its_lease(url: str) -> None:
 
 #: What each version has added.
 _LATEST = ("INDEX lines_of_answers",)
-_LATER = ("TABLE events", "TABLE workers", *(f"TABLE {one}" for one in CLEANED[1:]), "TABLE rates", *_LATEST)
+_STORED = [f"TABLE {one}" for one in CLEANED if one not in ("lines", *BESIDE)]
+_LATER = ("TABLE events", "TABLE workers", *_STORED, "TABLE rates", *_LATEST)
 ADDED = {3: ("TABLE claims", *_LATER), 4: _LATER, 5: ("TABLE rates", *_LATEST), 6: _LATEST}
 
 
@@ -360,3 +363,26 @@ def test_a_process_has_one_claim_of_a_conversation_also_after_its_lease(url: str
             with pytest.raises(Superseded):
                 journal.record([record("c", 2)])
         assert [line.place for line in journal.lines("c")] == [1]
+
+
+def test_a_program_that_starts_while_another_makes_the_tables_waits_for_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = database_at(url)
+    # Seconds: shorter than what the other program takes.
+    monkeypatch.setattr(postgresql, "_PATIENCE", 0.01)
+    waiting = "locktype = 'advisory' AND objid = %s AND waitstart < clock_timestamp() - interval '0.1 seconds'"
+    with psycopg.connect(url, autocommit=True) as other, concurrent.futures.ThreadPoolExecutor() as threads:
+        other.execute("SELECT pg_advisory_lock(%s)", (postgresql._CREATING,))
+
+        def start() -> None:
+            with database.using("opened"):
+                pass
+
+        started = threads.submit(start)
+        while not started.done():
+            if other.execute(f"SELECT FROM pg_locks WHERE {waiting}", (postgresql._CREATING,)).rowcount:
+                other.execute("SELECT pg_advisory_unlock(%s)", (postgresql._CREATING,))
+                break
+        started.result()
+    database.close()

@@ -90,17 +90,6 @@ def inspect_queue(place: pathlib.Path | str, database: Database) -> QueueInspect
     return inspect_server(database, is_answered)
 
 
-def forget_submissions(place: pathlib.Path | str, database: Database, owner: str, conversation: str) -> None:
-    """Deletes what the event log and the queue beside a journal have of a conversation.
-
-    Errors: ``InputError``, also if there is a queue and its engine is not installed.
-    """
-    EventLog(database).forget(owner, conversation)
-    with _existing(place, database) as dispatcher:
-        if dispatcher is not None:
-            dispatcher.forget(owner, conversation)
-
-
 def find_not_begun(
     place: pathlib.Path | str, database: Database, beginning: str, owner: str | None
 ) -> tuple[str, str] | None:
@@ -108,19 +97,19 @@ def find_not_begun(
 
     Errors: ``InputError``, also if several match.
     """
-    with _existing(place, database) as dispatcher:
+    with existing_queue(place, database) as dispatcher:
         return None if dispatcher is None else find_queued(dispatcher, beginning, owner=owner)
 
 
 def find_runs(place: pathlib.Path | str, database: Database, conversation: str, owner: str) -> Sequence[Dispatched]:
     """The submissions of a conversation in the queue beside a journal, the newest first. Errors: ``InputError``."""
-    with _existing(place, database) as dispatcher:
+    with existing_queue(place, database) as dispatcher:
         return () if dispatcher is None else runs_of(dispatcher, conversation, owner)
 
 
 @contextlib.contextmanager
-def _existing(place: pathlib.Path | str, database: Database) -> Generator[Dispatcher | None, None, None]:
-    """The queue beside a journal, if there is one. Errors: ``InputError``."""
+def existing_queue(place: pathlib.Path | str, database: Database) -> Generator[Dispatcher | None, None, None]:
+    """The queue beside a journal, if there is one. Errors: ``InputError``, also if its engine is not installed."""
     exists = (
         place.with_name(NAME).exists()
         if isinstance(place, pathlib.Path)

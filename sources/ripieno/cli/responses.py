@@ -4,6 +4,7 @@ import os
 
 import click
 
+from ripieno.assembly.deletion import delete_conversation
 from ripieno.assembly.journal import open_database, open_journal
 from ripieno.canisters.display import clean, count
 from ripieno.cli.common.layers import load_layers
@@ -83,7 +84,8 @@ def forget(settings: Settings, caller: str, *, yes: bool) -> None:
         # Without an owner are those of stored responses, and the user's own.
         return bool(caller) or is_identifier(conversation, RESPONSE)
 
-    with open_journal(load_layers(settings, quiet=True), os.environ) as journal:
+    loaded = load_layers(settings, quiet=True)
+    with open_journal(loaded, os.environ) as journal:
         known = [name or _KEYLESS for name, _, _ in callers_in(journal.database)]
         store = PausedStore(journal.database)
         paused = {one.identifier for one in store.all(caller) if is_theirs(one.identifier)}
@@ -102,7 +104,8 @@ def forget(settings: Settings, caller: str, *, yes: bool) -> None:
             with store.claimed(name, owner=caller):
                 store.forget(name, owner=caller)
                 if name in recorded:
-                    journal.delete(name, owner=caller)
+                    delete_conversation(journal, name, owner=caller, state=loaded.state, queue=None)
+        journal.database.clean()
     if not (found or paused or recorded):
         raise NameAbsence("caller with stored responses", caller or _KEYLESS, known)
     click.echo(f"Erased all that was stored for {clean(caller) or 'callers without a key'}.")

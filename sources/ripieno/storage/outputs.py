@@ -123,7 +123,7 @@ class Outputs:
 
     def forget(self, conversation: str) -> None:
         """Deletes the texts of a conversation."""
-        shutil.rmtree(self.folder / _hash(conversation.encode()), ignore_errors=True)
+        shutil.rmtree(self._path("", conversation).parent, ignore_errors=True)
 
     def _path(self, handle: str, conversation: str) -> pathlib.Path:
         owner = _hash(conversation.encode("utf-8", "backslashreplace"))

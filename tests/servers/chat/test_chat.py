@@ -23,6 +23,8 @@ from ripieno.servers.chat.store import ConversationStore
 from ripieno.servers.http.limits import Refused
 from ripieno.storage.dispatch.contract import Submission
 from ripieno.storage.journal import Journal
+from ripieno.storage.outputs import Outputs
+from ripieno.storage.places import Places
 from tests.support.chats import Reader, Written, chatting, writing
 from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
 
@@ -348,7 +350,7 @@ async def test_always_answers_no_question_that_it_does_not_cover(
     assert written.texts == (["one"] if left else ["one", "two"])
 
 
-async def test_what_was_allowed_ends_with_its_conversation(tmp_path: pathlib.Path) -> None:
+async def test_what_was_allowed_and_kept_ends_with_its_conversation(tmp_path: pathlib.Path) -> None:
     async with chatting(tmp_path, writing("one"), Written().definition) as chat:
         identifier, reader = await started(chat)
         (question,) = await questions(reader)
@@ -356,8 +358,12 @@ async def test_what_was_allowed_ends_with_its_conversation(tmp_path: pathlib.Pat
         await chat.answer("ada", identifier, "one", given)
         await reader.until("ConductEnded")
         assert [one.arguments for one in (await chat.allowances("ada"))[identifier]] == ['{"text":"one"}']
+        workspace = next(one.record for one in chat.journal.lines(identifier, stage="began")).details["workspace"]
+        outputs = Outputs(Places.of_user().state, pathlib.Path(workspace))
+        assert outputs.keep("A long text.", identifier, 100) is not None
         await chat.delete("ada", identifier)
         assert await chat.allowances("ada") == {}
+        assert not list(outputs.folder.glob("*/*"))
 
 
 async def test_who_writes_instead_of_answering_denies_with_these_words(tmp_path: pathlib.Path) -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from ripieno.approvals import Grants
 from ripieno.approvals.grant_stores import DatabaseStore
 from ripieno.approvals.grants import Binding
-from ripieno.canisters import Conversation
+from ripieno.canisters import Conversation, UserCanister
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.exceptions import InputError
-from ripieno.storage.journal import Journal
+from ripieno.exceptions import InputError, PermissionFault
+from ripieno.storage.journal import Journal, copies
 from ripieno.storage.journal.copies import copy_journal
 from tests.counts import count
 from tests.storage.journal.test_journal import call
@@ -99,3 +99,90 @@ def test_an_altered_line_is_not_copied(tmp_path: Path) -> None:
         file.close()
         with pytest.raises(InputError, match="Line 2 was altered"):
             copy_journal(first, second)
+
+
+def test_a_repeated_copy_has_no_more_than_the_journal(places: list[Path | str], tmp_path: Path) -> None:
+    binding = Binding(conversation="c", invocation="i", tool="t", definition="d", arguments="a", rules="r")
+
+    def paused(name: str, model: str) -> Paused:
+        conversation = Conversation(identifier=name, canisters=(UserCanister.of("gone-" * 900),))
+        return Paused(conversation=conversation, workspace="/w", model=model, owner="ada")
+
+    with Journal(places[0]) as first, Journal(places[1]) as second:
+        here, there = PausedStore(first.database), PausedStore(second.database)
+        first.record([said("ada", name, "gone-" * 900) for name in ("deleted", "answered", "changed", "elsewhere")])
+        for name in ("deleted", "answered", "changed", "elsewhere"):
+            here.save(paused(name, "old"))
+        grants = Grants(DatabaseStore(first.database))
+        used, revoked, valid = (grants.issue(binding).token for _ in range(3))
+        copy_journal(first, second)
+        first.delete("deleted", owner="ada")
+        first.record([said("ada", "answered", "Yes.")])
+        here.forget("answered", owner="ada")
+        here.save(paused("changed", "new"))
+        here.forget("elsewhere", owner="ada")
+        grants.redeem(used, binding)
+        grants.revoke(revoked)
+        # These have gone on in the copy only.
+        second.record([said("ada", "elsewhere", "There."), said("ada", "other", "There.")])
+        there.save(paused("other", "old"))
+        copy_journal(first, second)
+        assert {(one.identifier, one.model) for one in there.all()} == {
+            ("changed", "new"),
+            ("elsewhere", "old"),
+            ("other", "old"),
+        }
+        copied = Grants(DatabaseStore(second.database))
+        for token in (used, revoked):
+            with pytest.raises(PermissionFault, match="used already"):
+                copied.redeem(token, binding)
+        copied.redeem(valid, binding)
+        copy_journal(first, second)
+        with pytest.raises(PermissionFault, match="used already"):
+            copied.redeem(valid, binding)
+
+
+def test_what_a_repeated_copy_deletes_leaves_the_file(tmp_path: Path) -> None:
+    target = tmp_path / "copy" / "target"
+    with Journal(tmp_path / "first") as first, Journal(target) as second:
+        first.record([said("ada", "c", "gone-" * 900)])
+        copy_journal(first, second)
+        first.delete("c", owner="ada")
+        copy_journal(first, second)
+        assert b"gone-gone-" not in b"".join(one.read_bytes() for one in target.parent.iterdir())
+
+
+def test_two_copies_into_one_target_at_once_are_named(places: list[Path | str]) -> None:
+    with Journal(places[0]) as first, Journal(places[1]) as second, Journal(places[1]) as third:
+        first.record([said("ada", "c", f"{number}") for number in range(1200)])
+
+        def other(number: int) -> None:
+            if number == 1000:
+                copy_journal(first, third)
+
+        with pytest.raises(InputError, match="such as another copy"):
+            copy_journal(first, second, other)
+        assert copy_journal(first, second) == 0
+        assert content(second) == content(first)
+
+
+def test_long_lines_are_copied_in_commits_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "_CHARACTERS", 10_000)
+    with Journal(tmp_path / "first") as first, Journal(tmp_path / "second") as second:
+        first.record([said("ada", "c", "Hi."), said("ada", "c", "x" * 20_000), said("ada", "c", "Two.")])
+        with sqlite3.connect(tmp_path / "first") as file:
+            file.execute("UPDATE lines SET body = replace(body, 'Two', 'Too') WHERE number = 3")
+        file.close()
+        with pytest.raises(InputError, match="Line 3 was altered"):
+            copy_journal(first, second)
+        # What was committed before.
+        assert len([*second.lines()]) == 2
+
+
+def test_a_source_may_wait_for_its_target(postgresql_server: str) -> None:
+    with Journal(address_of_schema(postgresql_server)) as journal:
+        query = "SELECT current_setting('idle_in_transaction_session_timeout')"
+        with journal.database.snapshot("read") as connection:
+            assert connection.execute(query).fetchone()[0] == "0"
+        with journal.database.using("read") as connection:
+            assert connection.execute(query).fetchone()[0] != "0"

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import stat
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence
 from ripieno.jsonvalues import canonical
 from ripieno.storage.databases import sqlite
-from ripieno.storage.journal import GENESIS, Journal
+from ripieno.storage.journal import GENESIS, Journal, summaries
+from ripieno.storage.journal import journal as journal_module
 from ripieno.storage.records import Record
 from tests.counts import count
 from tests.support.canister_strategies import canisters, invocations, objects, results, texts
 from tests.support.postgresql import NewPlace
 
+#: Hang bound of one step, in seconds.
+HANG = 30
 STAGES: Sequence[Any] = ("began", "said", "asked", "answered", "started", "finished", "refused", "discarded", "ended")
 records = st.builds(
     Record,
@@ -168,6 +172,14 @@ def test_more_lines_than_are_read_at_once_all_come(place: Path | str) -> None:
         assert sum(1 for _ in lines) == 1200
 
 
+def test_long_lines_are_read_one_by_one_and_all_come(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "_CHARACTERS", 3000)
+    with Journal(place) as journal:
+        journal.record([call("finished", f"i{number}", text="x" * (number % 90) ** 2) for number in range(300)])
+        assert [line.invocation for line in journal.lines()] == [f"i{number}" for number in range(300)]
+        assert journal.length() == 300
+
+
 def test_an_export_is_printable_and_its_digests_can_be_computed_again(place: Path | str) -> None:
     with Journal(place) as journal:
         journal.record([call("finished", text="red \x1b[31m\x7f\x9b é \u202e\n"), call(conversation="other")])
@@ -289,5 +301,27 @@ def test_deleting_takes_the_bodies_from_the_disk_and_leaves_a_chain_that_holds(
         assert lines[0].body_digest == body
         journal.record([call(text="again")])
         assert journal.verify(anchor) is None
-        with pytest.raises(NameAbsence, match="Did you mean 'other'"):
+        with pytest.raises(NameAbsence, match="There is no conversation named 'othr'"):
             journal.delete("othr")
+
+
+def test_who_reads_all_lines_holds_up_no_record(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Calls a function of the journal while another thread has written a line."""
+
+        def called(*arguments: Any) -> Any:
+            thread = threading.Thread(target=journal.record, args=([call(conversation="other")],), daemon=True)
+            thread.start()
+            thread.join(HANG)
+            assert not thread.is_alive()
+            return function(*arguments)
+
+        return called
+
+    monkeypatch.setattr(journal_module, "newest", recorded(journal_module.newest))
+    monkeypatch.setattr(summaries, "nearest", recorded(summaries.nearest))
+    with Journal(place) as journal:
+        journal.record([call(conversation="other")])
+        with pytest.raises(NameAbsence, match="Did you mean 'other'"):
+            journal.find("othr")
+        assert [one.lines for one in journal.conversations()] == [3]

@@ -60,14 +60,21 @@ def test_an_owner_sees_a_journal_of_his_own(
         assert shared.verify() is None
 
 
-def test_a_journal_of_an_earlier_version_is_refused_and_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "refusal"),
+    [
+        (2, r"not a journal of version 7\. Move it away"),
+        (8, r"version 8, of a newer program; .* Use a newer program\."),
+    ],
+)
+def test_a_journal_of_another_version_is_refused_and_stays(tmp_path: Path, version: int, refusal: str) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
         journal.record([said("", "c", "Hi.")])
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    with pytest.raises(InputError, match=r"not a journal of version 7\. Move it away"):
+    with pytest.raises(InputError, match=refusal):
         Journal(path)
     assert path.exists()
 

@@ -149,7 +149,7 @@ def _latest(keeper: Keeper, workspace: pathlib.Path, *, ended: bool) -> FoundCon
 
 def _is_own(summary: Summary) -> bool:
     """Whether a model was asked, and not by a client of the gateway."""
-    return summary.conducted and not summary.owner and not summary.deleted
+    return summary.conducted and not summary.owner and not summary.deletions
 
 
 def _continues(summary: Summary) -> bool:
@@ -170,7 +170,7 @@ def _resumable(context: click.Context) -> Sequence[str]:
 
 def _identifiers(journal: Journal) -> Iterator[str]:
     for summary in journal.conversations(limit=_RECENT):
-        if summary.conducted and not summary.deleted and summary.finish not in ANSWERED:
+        if summary.conducted and not summary.deletions and summary.finish not in ANSWERED:
             yield summary.identifier
 
 

@@ -235,20 +235,18 @@ def verify(*, anchored: pathlib.Path | None, output: Format, file: str | None) -
     """
     anchor = Anchor() if anchored is None else read_anchor(anchored)
     with open_journal(file) as one:
-        end = one.anchor()
-        found = one.verify(
-            anchor, progress=functools.partial(_show_progress, end.number) if sys.stderr.isatty() else None
-        )
+        total = one.length()
+        found = one.verify(anchor, progress=functools.partial(_show_progress, total) if sys.stderr.isatty() else None)
     if output == "json":
         mapping = None if found is None else {"number": found.number, "reason": found.reason}
-        print_json({"file": one.name, "lines": end.number, "anchor": anchor.number, "break": mapping})
+        print_json({"file": one.name, "lines": total, "anchor": anchor.number, "break": mapping})
     elif found is None:
         limit = (
             f"The anchor covers lines up to {anchor.number}."
             if anchored
             else "To detect removed last lines, use --anchor."
         )
-        click.echo(f"Verified {end.number} lines of {one.name}, none altered. ({limit})")
+        click.echo(f"Verified {total} lines of {one.name}, none altered. ({limit})")
     else:
         where = "" if found.number is None else f", line {found.number}"
         click.echo(f"{one.name}{where}: {visible(found.reason)}")
@@ -293,8 +291,8 @@ def copy(*, target: str, output: Format, file: str | None) -> None:
     """Copy the journal to another place, and verify the copy.
 
     PLACE is a file, or the address of a database. Lines that are there already are skipped, so that a copy can be
-    repeated. Paused conversations and approvals are copied, too. Stored responses and the queue of runs are not; kept
-    outputs and undo are of one machine.
+    repeated; what was deleted since is deleted there, too. Paused conversations and approvals are copied. Stored
+    responses and the queue of runs are not; kept outputs and undo are of one machine.
 
     \b
     Example:
@@ -306,16 +304,16 @@ def copy(*, target: str, output: Format, file: str | None) -> None:
         if to == place_of(file):
             raise click.UsageError("The journal is already at this place. Name another one.")
         with Journal(to) as other:
-            total = one.anchor().number
+            total = one.length()
             progress = functools.partial(_show_progress, total) if sys.stderr.isatty() else None
             copied = copy_journal(one, other, progress)
-            found, end = other.verify(), other.anchor()
+            found, end, lines = other.verify(), other.anchor(), other.length()
     if found is not None:
         raise InputError(
             f"The copy {other.name} is damaged, line {found.number}: {found.reason} Copy to another place."
         )
     if output == "json":
-        print_json({"to": other.name, "copied": copied, "lines": end.number, "anchor": dataclasses.asdict(end)})
+        print_json({"to": other.name, "copied": copied, "lines": lines, "anchor": dataclasses.asdict(end)})
     else:
         click.echo(f"Copied {count(copied, 'line')} to {other.name}. It is verified: none altered.")
 

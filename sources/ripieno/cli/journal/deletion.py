@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import click
 
 from ripieno.approvals.visible_text import visible
-from ripieno.assembly.submissions import find_not_begun, forget_submissions
+from ripieno.assembly.deletion import delete_conversation
+from ripieno.assembly.submissions import existing_queue, find_not_begun
 from ripieno.canisters.display import brief, count
 from ripieno.cli.common.main import confirm_loss, say
 from ripieno.cli.common.options import common
@@ -23,8 +24,9 @@ from ripieno.cli.journal.selection import (
 from ripieno.cli.journal.transcript import moment
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import Conflict, NameAbsence
+from ripieno.storage.dispatch.contract import Dispatcher
+from ripieno.storage.dispatch.events import EventLog
 from ripieno.storage.journal import Journal, Summary
-from ripieno.storage.outputs import Outputs
 from ripieno.storage.places import Places
 
 
@@ -42,7 +44,7 @@ def delete(
 
     The text is overwritten in the file. Times, tools and digests stay, so that verify still works. What the queue has
     of them is deleted, too, also of one that has not begun. A conversation that another process conducts is not
-    deleted: end that first. --older-than leaves it out.
+    deleted: end that first. --older-than leaves it out, and one that is continued before it is deleted.
 
     \b
     Example:
@@ -52,8 +54,9 @@ def delete(
     if bool(conversations) == (older_than is not None):
         raise click.UsageError("Name a conversation, or give --older-than.")
     selected, queued = list[Summary](), list[tuple[str, str]]()
+    before = None if older_than is None else read_since(older_than)
     with open_journal(file) as one:
-        if older_than is None:
+        if before is None:
             for name in dict.fromkeys(conversations):
                 try:
                     selected.append(one.find(name, owner=owner))
@@ -64,7 +67,6 @@ def delete(
                     queued.append(found)
             selected = list({(summary.identifier, summary.owner): summary for summary in selected}.values())
         else:
-            before = read_since(older_than)
             kept = (summary for summary in one.conversations(owner=owner) if not summary.deleted)
             selected = [summary for summary in kept if summary.last < before]
         if not selected and not queued:
@@ -72,18 +74,16 @@ def delete(
             return
         if not yes:
             _confirm(selected, queued)
-        place, old = place_of(file), older_than is not None
-        # Those that are named are deleted together or not at all.
-        for group in ([summary] for summary in selected) if old else [selected]:
+        with existing_queue(place_of(file), one.database) as queue:
             try:
-                _delete(one, place, group)
-            except Conflict as conflict:
-                if not old:
-                    raise
-                say(f"Left out: {conflict}")
-        for name, whose in queued:
-            forget_submissions(place, one.database, whose, name)
-            click.echo(f"Deleted from the queue: {visible(name)}, which had not begun.")
+                _delete_all(one, place_of(file), queue, selected, before)
+            finally:
+                one.database.clean()
+            for name, whose in queued:
+                EventLog(one.database).forget(whose, name)
+                if queue is not None:
+                    queue.forget(whose, name)
+                click.echo(f"Deleted from the queue: {visible(name)}, which had not begun.")
 
 
 def _confirm(selected: list[Summary], queued: list[tuple[str, str]]) -> None:
@@ -96,7 +96,33 @@ def _confirm(selected: list[Summary], queued: list[tuple[str, str]]) -> None:
     confirm_loss(f"Delete the content of {total}?", "delete", "deleted")
 
 
-def _delete(one: Journal, place: pathlib.Path | str, selected: Sequence[Summary]) -> None:
+def _delete_all(
+    one: Journal,
+    place: pathlib.Path | str,
+    queue: Dispatcher | None,
+    selected: Sequence[Summary],
+    before: str | None,
+) -> None:
+    """Deletes conversations together or not at all; with ``before``, those by themselves that have no line since then.
+
+    Errors: ``Conflict``, as ``_delete``.
+    """
+    for group in [selected] if before is None else [[summary] for summary in selected]:
+        try:
+            _delete(one, place, queue, group, before)
+        except Conflict as conflict:
+            if before is None:
+                raise
+            say(f"Left out: {conflict}")
+
+
+def _delete(
+    one: Journal,
+    place: pathlib.Path | str,
+    queue: Dispatcher | None,
+    selected: Sequence[Summary],
+    before: str | None,
+) -> None:
     """Deletes conversations. Errors: ``Conflict``, before, if a process conducts one: it would go on to record."""
     store = PausedStore(one.database)
     with contextlib.ExitStack() as claims:
@@ -104,11 +130,9 @@ def _delete(one: Journal, place: pathlib.Path | str, selected: Sequence[Summary]
             with explaining_conducted(one, place, summary.identifier, summary.owner):
                 claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
         for summary in selected:
-            forget_submissions(place, one.database, summary.owner, summary.identifier)
-            began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]
-            folders = {record.details.get("workspace") for record in began if record is not None}
-            bodies = one.delete(summary.identifier, owner=summary.owner)
-            store.forget(summary.identifier, owner=summary.owner)
-            for folder in filter(None, folders):
-                Outputs(Places.of_user().state, pathlib.Path(folder)).forget(summary.identifier)
+            # Others may have continued it while a person was asked.
+            if before is not None and one.summary(summary.identifier, owner=summary.owner).last >= before:
+                raise Conflict(f"The conversation {visible(summary.identifier)} was continued meanwhile.")
+            state = Places.of_user().state
+            bodies = delete_conversation(one, summary.identifier, owner=summary.owner, state=state, queue=queue)
             click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")

@@ -70,8 +70,10 @@ class Chat:
                 "Set enabled = true under [journal], or assemble it with recorder=Journal(path)."
             )
         self.journal = journal
-        self._store = ConversationStore(journal)
-        if self._assembly.configuration.durable.servers:
+        submits, state = self._assembly.configuration.durable.servers, self._assembly.loaded.state
+        queue = self._assembly.dispatcher if submits else None
+        self._store = ConversationStore(journal, state=state, queue=queue)
+        if submits:
             from ripieno.servers.chat.submitted_runs import SubmittedRuns
 
             self._runs: Runs = SubmittedRuns(self._assembly, journal, self._store, self.limits, self._workspace)
@@ -123,7 +125,6 @@ class Chat:
             self._open.drop(owner, identifier)
             self.uploads.forget(owner, identifier)
             self._assembly.execution.allowances.forget(owner, identifier)
-            await self._runs.forget(owner, identifier)
             held.ring.restart()
 
         await self._open.change(owner, identifier, change)

@@ -246,9 +246,6 @@ class Runs:
         held.stop()
         await held.stopped()
 
-    async def forget(self, owner: str, identifier: str) -> None:
-        """Deletes what is kept of the runs of a conversation, beside the conversation."""
-
     def _begin(self, held: HeldConversation, run: ConversationRun, ended: Callable[[], Awaitable[None]]) -> None:
         held.revised.clear()
         held.begin(run, ended)

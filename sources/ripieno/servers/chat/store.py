@@ -5,16 +5,19 @@ thread of its own: a long conversation, a disk or a network would hold up all ot
 """
 
 import contextlib
+import pathlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ripieno.approvals import Given
+from ripieno.assembly.deletion import delete_conversation
 from ripieno.canisters import ResultCanister
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable, resumable_end
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Conflict, NameAbsence
+from ripieno.storage.dispatch.contract import Dispatcher
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import ListChanges, Summary, lengths, list_changes
 from ripieno.storage.records import Record, cut_record
@@ -38,11 +41,13 @@ class ConversationStore:
     """The conversations in a journal. Those that wait are beside it, with their questions and answers.
 
     Errors of all methods: ``NameAbsence`` for an identifier that the owner does not have; ``InputError`` if a file
-    cannot be used.
+    cannot be used. ``state`` is the folder with kept outputs, and ``queue`` has the submitted runs.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, *, state: pathlib.Path | None = None, queue: Dispatcher | None = None) -> None:
         self._journal = journal
+        self._state = state
+        self._queue = queue
         self._paused = PausedStore(journal.database)
 
     async def create(self, owner: str, title: str, identifier: str = "") -> str:
@@ -81,7 +86,7 @@ class ConversationStore:
         def read() -> Sequence[Summary]:
             # Calls of other programs, which no model requested, are no conversations.
             every = (one for one in self._journal.conversations(owner=owner) if one.conducted or not one.words)
-            found = (one for one in every if not one.deleted)
+            found = (one for one in every if not one.deletions)
             return [one for one, _ in zip(found, range(limit), strict=False)]
 
         return await _in_thread(read)
@@ -170,15 +175,15 @@ class ConversationStore:
         await _in_thread(lambda: self._paused.forget(identifier, owner=owner))
 
     async def delete(self, owner: str, identifier: str) -> None:
-        """Deletes the content of a conversation of the owner. The journal still proves that it existed.
+        """Deletes all that is kept of a conversation of the owner. The journal still proves that it existed.
 
         Errors: ``Conflict`` if another process conducts it, which would go on to write into the journal.
         """
 
         def delete() -> None:
             with self._paused.claimed(identifier, owner=owner):
-                self._paused.forget(identifier, owner=owner)
-                self._journal.delete(identifier, owner=owner)
+                delete_conversation(self._journal, identifier, owner=owner, state=self._state, queue=self._queue)
+            self._journal.database.clean()
 
         await _in_thread(delete)
 
@@ -194,7 +199,7 @@ class ConversationStore:
 
     def _summary(self, owner: str, identifier: str) -> Summary:
         found = self._journal.summary(identifier, owner=owner)
-        if found.deleted:
+        if found.deletions:
             raise NameAbsence("conversation", identifier)
         return found
 

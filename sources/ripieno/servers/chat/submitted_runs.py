@@ -235,10 +235,6 @@ class SubmittedRuns(Runs):
                 await held.stopped()
                 return
 
-    async def forget(self, owner: str, identifier: str) -> None:
-        await _in_thread(self._dispatcher.forget, owner, identifier)
-        await _in_thread(self._log.forget, owner, identifier)
-
     def _folder(self, owner: str) -> str | os.PathLike[str]:
         # By name, as workers have it: what a person is shown of an edited call is bound to it.
         return super()._folder(owner) or self._assembly.loaded.workspace

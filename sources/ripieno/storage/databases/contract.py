@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ripieno.exceptions import InputError, Superseded
+from ripieno.lazy.modules import logging
 from ripieno.values import Value
 
 
@@ -25,6 +26,15 @@ def sentences(text: str) -> str:
     """The lines of the message of a driver, such as libpq, as sentences of one line."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     return " ".join(line if line.endswith((".", "?", "!", ":")) else f"{line}." for line in lines if line)
+
+
+def warn_of_leftovers(name: str, reason: str) -> None:
+    """Warns that a cleaning of the database of this name was not finished."""
+    logging.getLogger(__name__).warning(
+        "Deleted text may still be in a file of %s: %s. The next deletion removes it; so does the same one, repeated.",
+        name,
+        reason.rstrip("."),
+    )
 
 
 def row_key(owner: str, conversation: str) -> tuple[str, str]:
@@ -171,7 +181,11 @@ class Database(Protocol):
         ...
 
     def clean(self) -> None:
-        """Removes deleted content from the files that this program controls."""
+        """Removes deleted content from the files that this program controls, on a connection of its own.
+
+        It holds up no one and raises nothing: what others who read or write hold back, it leaves to the next cleaning,
+        with a warning in the log.
+        """
         ...
 
     def close(self) -> None:

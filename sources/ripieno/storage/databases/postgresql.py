@@ -34,9 +34,10 @@ from ripieno.storage.databases.contract import (
     Rows,
     row_key,
     sentences,
+    warn_of_leftovers,
 )
 from ripieno.storage.databases.subscribers import Subscribers, Wake
-from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, VERSION
+from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, NEWER, VERSION
 
 #: Seconds to wait for the server, and for other programs that hold a lock.
 _PATIENCE = 10
@@ -125,7 +126,7 @@ class PostgresqlDatabase:
                         f"{schema} of {self._name}. Let its operator grant CREATE once."
                     )
             elif version != VERSION and version not in MIGRATIONS:
-                problem = _other_version(self._name, version)
+                problem = NEWER.format(name=self._name, version=version, own=VERSION)
         return Inspection(server=server, version=version, problem=problem, clock=clock)
 
     @contextlib.contextmanager
@@ -149,6 +150,8 @@ class PostgresqlDatabase:
                 other.execute("LOCK TABLE lines IN SHARE MODE")
             with connection.transaction():
                 connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                # It holds no one up, and what is done with its rows, such as writing them elsewhere, may take long.
+                connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
                 connection.execute("SELECT")  # The first query takes it.
                 lock.close()
                 with contextlib.ExitStack() as cursors:
@@ -196,9 +199,14 @@ class PostgresqlDatabase:
 
     def clean(self) -> None:
         """Removes deleted rows from the table. The server's log and its backups have them until they expire."""
-        with self._opened("cleaned") as connection, contextlib.suppress(errors.InsufficientPrivilege):
-            for table in CLEANED:
-                connection.execute(f"VACUUM {table}".encode())
+        try:
+            with self._translated("cleaned"), self._connect() as connection:
+                connection.add_notice_handler(lambda one: warn_of_leftovers(self._name, one.message_primary or ""))
+                for table in CLEANED:
+                    # Who has locked a table is not waited for.
+                    connection.execute(f"VACUUM (SKIP_LOCKED) {table}".encode())
+        except InputError as error:
+            warn_of_leftovers(self._name, str(error))
 
     def close(self) -> None:
         self._subscribers.close()
@@ -306,6 +314,7 @@ class _Connection:
         text = _translate(query)
         if self._cursors is not None:
             cursor = self._cursors.enter_context(self._connection.cursor(name=f"rows{next(_numbers)}"))
+            cursor.itersize = 32  # A body may have megabytes.
             return cursor.execute(text, parameters)
         return self._connection.execute(text, parameters)
 
@@ -328,6 +337,8 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
     if _has_tables(connection, schema) and _version(connection) == VERSION:
         return
     with connection.transaction():
+        # Who brings a large journal up to date takes minutes: the others start after that.
+        connection.execute("SET LOCAL lock_timeout = 0")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING,))
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}".encode())
         connection.execute("CREATE TABLE IF NOT EXISTS versions (version integer NOT NULL)")
@@ -340,7 +351,7 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
             statements += (one.format_map(_TYPES) for one in MIGRATIONS[version])
             version += 1
         if version != VERSION:
-            raise InputError(_other_version(name, version))
+            raise InputError(NEWER.format(name=name, version=version, own=VERSION))
         for statement in (*_FUNCTIONS, *statements):
             connection.execute(statement.encode())
         connection.execute("DELETE FROM versions")
@@ -364,10 +375,6 @@ def _value(connection: psycopg.Connection[Any], query: str, *parameters: str) ->
     """The only value of a query."""
     found = connection.execute(query.encode(), parameters).fetchone()
     return None if found is None else found[0]
-
-
-def _other_version(name: str, version: int | None) -> str:
-    return f"The tables of {name} have version {version}; this program has {VERSION}. Use a newer program."
 
 
 def _version(connection: psycopg.Connection[Any]) -> int | None:

@@ -16,15 +16,17 @@ import time
 from collections.abc import Callable, Generator
 
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.contract import Connection, Inspection, RowConflict
+from ripieno.storage.databases.contract import Connection, Inspection, RowConflict, warn_of_leftovers
 from ripieno.storage.databases.subscribers import Subscribers, Wake
-from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
+from ripieno.storage.databases.tables import CREATE, MIGRATIONS, NEWER, VERSION
 from ripieno.storage.files import created, is_locked, lock, make_private
 
 #: "ripj"; distinguishes a journal from another program's file.
 _APPLICATION = 0x7269706A
 #: How long to wait for other programs that write, in seconds.
 _PATIENCE = 10.0
+#: How long a cleaning waits for them, in milliseconds.
+_CLEANING = 100
 #: Seconds between looks for the commits of other programs.
 _LOOKS = 0.05
 _OTHER = "{path} is not a journal of version {version}. Move it away; a new one is then created."
@@ -75,8 +77,8 @@ class SqliteDatabase:
         # https://www.sqlite.org/fileformat2.html#the_database_header. A connection would create files beside it.
         version, mark = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
         problem = "" if _is_trusted(status) else _UNTRUSTED.format(path=self.path)
-        if mark != _APPLICATION or not (version == VERSION or version in MIGRATIONS):
-            problem = _OTHER.format(path=self.path, version=VERSION)
+        if version not in MIGRATIONS or mark != _APPLICATION:
+            problem = _version_problem(self.path, mark, version) or problem
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         return Inspection(server=server, version=version, problem=problem, size=size, mode=mode)
 
@@ -165,9 +167,14 @@ class SqliteDatabase:
         return None if found == "ok" else f"The file is damaged: {found}."
 
     def clean(self) -> None:
-        with self._opened("cleaned") as connection:
-            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                raise sqlite3.OperationalError("another program reads it: the deleted text is still in its -wal file")
+        try:
+            with translated_errors(self.path, "cleaned"), contextlib.closing(connect(self.path)) as connection:
+                # While it waits for those who read, no one writes.
+                connection.execute(f"PRAGMA busy_timeout = {_CLEANING}")
+                if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                    warn_of_leftovers(f"{self.path}-wal", "another one reads or writes the journal")
+        except InputError as error:
+            warn_of_leftovers(self.name, str(error))
 
     def close(self) -> None:
         self._subscribers.close()
@@ -218,8 +225,8 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
             mark, version = (_pragma(connection, name) for name in ("application_id", "user_version"))
             if mark == _APPLICATION and version in MIGRATIONS:
                 version = _migrate(connection)
-            if (mark, version) != (_APPLICATION, VERSION):
-                raise InputError(_OTHER.format(path=path, version=VERSION))
+            if problem := _version_problem(path, mark, version):
+                raise InputError(problem)
             stack.pop_all()
     return connection
 
@@ -239,6 +246,13 @@ def _check_owner(path: pathlib.Path) -> None:
 def _is_trusted(status: os.stat_result) -> bool:
     """Whether only this user may have written a file."""
     return not stat.S_ISLNK(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _version_problem(path: pathlib.Path, mark: int, version: int) -> str:
+    """Why a file with this mark and version of tables cannot be used; empty if it can."""
+    if mark != _APPLICATION or version < VERSION:
+        return _OTHER.format(path=path, version=VERSION)
+    return "" if version == VERSION else NEWER.format(name=path, version=version, own=VERSION)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -178,9 +178,12 @@ CREATE: Sequence[str] = (
     _RATES,
 )
 
+#: The tables of what is deleted with a conversation, beside its lines: their rows have its ``row_key``.
+BESIDE: Sequence[str] = ("paused", "events")
 #: The tables with contents that are deleted.
 CLEANED: Sequence[str] = (
     "lines",
+    *BESIDE,
     "caller_keys",
     "responses",
     "response_events",
@@ -188,5 +191,7 @@ CLEANED: Sequence[str] = (
     "conversation_items",
 )
 
+#: The error of tables that a newer program has made.
+NEWER = "The tables of {name} have version {version}, of a newer program; this one has {own}. Use a newer program."
 #: The steps from each earlier version. Those before 3 have another chain and are refused.
 MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: (*_DISPATCH, *_RESPONSES), 5: (_RATES,), 6: (_ANSWERS,)}

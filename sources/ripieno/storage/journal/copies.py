@@ -1,55 +1,83 @@
 """Copies a journal to another database: line by line as it is, with its paused conversations and approvals."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.contract import Connection
+from ripieno.storage.databases.contract import Connection, RowConflict, row_key
+from ripieno.storage.journal.ends import end_of
 from ripieno.storage.journal.insertions import insert
 from ripieno.storage.journal.journal import Journal
-from ripieno.storage.journal.lines import COLUMNS, DELETED, GENESIS, Line, chain, digest_body
+from ripieno.storage.journal.lines import COLUMNS, DELETED, Line, chain, digest_body
+from ripieno.storage.journal.summaries import Key
 
-#: Lines in one commit.
-_BATCH = 500
-_OTHERS = {
-    "paused": "owner, conversation, at, body",
-    "grants": "token, conversation, invocation, tool, definition, arguments, rules, issued, expires, used",
-}
+#: Lines and characters in one commit. The last line may have more.
+_BATCH, _CHARACTERS = 500, 16 * 1024 * 1024
+_GRANTS = "token, conversation, invocation, tool, definition, arguments, rules, issued, expires, used"
 
 
 def copy_journal(source: Journal, target: Journal, progress: Callable[[int], None] | None = None) -> int:
     """Copies all lines that the target does not have, in their order; returns their number.
 
     Digests stay, numbers may change. A copy that was cut off is continued by the next one. A conversation of the target
-    may be the beginning of the one in the source. Errors: ``InputError`` for a line that was altered, or for another
-    conversation of the same name; what was copied before stays.
+    may be the beginning of the one in the source. What waits is then as in the source, also if nothing does; in
+    conversations that have gone on in the target, or are there only, it stays. A grant that one has used is used.
+
+    Errors: ``InputError`` for a line that was altered, for another conversation of the same name, or if another program
+    writes to the same conversations; what was copied before stays.
     """
-    ends: dict[tuple[str, str], tuple[int, str]] = {}
-    copied, batch = 0, list[Line]()
+    ends: dict[Key, tuple[int, str]] = {}
+    last: dict[Key, int] = {}
+    copied, size, batch = 0, 0, list[Line]()
     with source.database.snapshot("read") as reading:
         for number, row in enumerate(reading.execute(f"SELECT {COLUMNS} FROM lines ORDER BY number"), 1):
             line = Line(*row)
+            last[line.conversation, line.owner] = line.place
             if _is_new(line, ends, target):
                 batch.append(line)
-            if len(batch) == _BATCH:
+                size += len(line.body or "")
+            if len(batch) == _BATCH or size > _CHARACTERS:
                 copied += _write(target, batch)
+                size = 0
             if progress is not None and number % _BATCH == 0:
                 progress(number)
         copied += _write(target, batch)
-        for table, columns in _OTHERS.items():
-            rows = reading.execute(f"SELECT {columns} FROM {table}").fetchall()
-            with target.database.writing("written") as connection:
-                for row in rows:
-                    marks = ", ".join("?" * len(row))
-                    connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks}) ON CONFLICT DO NOTHING", row)
+        paused = reading.execute("SELECT owner, conversation, at, body FROM paused").fetchall()
+        grants = reading.execute(f"SELECT {_GRANTS} FROM grants").fetchall()
+    ahead = {row_key(owner, name) for (name, owner), place in last.items() if ends[name, owner][0] > place}
+    known = {row_key(owner, name) for name, owner in last}
+    with target.database.writing("written") as connection:
+        _write_paused(connection, [row for row in paused if tuple(row[:2]) not in ahead], known - ahead)
+        for row in grants:
+            connection.execute(
+                f"INSERT INTO grants ({_GRANTS}) VALUES ({', '.join('?' * len(row))}) "
+                "ON CONFLICT (token) DO UPDATE SET used = coalesce(grants.used, excluded.used)",
+                row,
+            )
+    target.database.clean()
     return copied
 
 
-def _is_new(line: Line, ends: dict[tuple[str, str], tuple[int, str]], target: Journal) -> bool:
+def _write_paused(connection: Connection, rows: Sequence[Sequence[str]], known: Collection[Key]) -> None:
+    """Writes what waits. Of the ``known`` conversations, nothing else does."""
+    wait = {(owner, name) for owner, name, _, _ in rows}
+    for owner, name in connection.execute("SELECT owner, conversation FROM paused").fetchall():
+        if (owner, name) in known and (owner, name) not in wait:
+            connection.execute("DELETE FROM paused WHERE owner = ? AND conversation = ?", (owner, name))
+    for row in rows:
+        connection.execute(
+            "INSERT INTO paused (owner, conversation, at, body) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (owner, conversation) DO UPDATE SET at = excluded.at, body = excluded.body "
+            "WHERE excluded.at >= paused.at",
+            row,
+        )
+
+
+def _is_new(line: Line, ends: dict[Key, tuple[int, str]], target: Journal) -> bool:
     """Whether the target lacks a line. ``ends`` are the last lines of the target's conversations so far."""
     key = line.conversation, line.owner
     if key not in ends:
         with target.database.using("read") as connection:
-            ends[key] = _end(connection, key)
+            ends[key] = end_of(connection, key)
     place, digest = ends[key]
     if line.place < place:
         return False
@@ -67,18 +95,18 @@ def _is_new(line: Line, ends: dict[tuple[str, str], tuple[int, str]], target: Jo
     return True
 
 
-def _end(connection: Connection, key: tuple[str, str]) -> tuple[int, str]:
-    query = "SELECT place, digest FROM lines WHERE conversation = ? AND owner = ? ORDER BY place DESC LIMIT 1"
-    found = connection.execute(query, key).fetchone()
-    return (0, GENESIS) if found is None else (int(found[0]), str(found[1]))
-
-
 def _write(target: Journal, batch: list[Line]) -> int:
     """Writes lines in one commit, and empties the list; returns their number."""
     count = len(batch)
     if count:
-        with target.database.writing("written") as connection:
-            _insert(connection, batch)
+        try:
+            with target.database.writing("written") as connection:
+                _insert(connection, batch)
+        except RowConflict:
+            raise InputError(
+                f"Another program writes to {target.name}, such as another copy. When it has ended, copy again: what "
+                "was copied stays."
+            ) from None
         batch.clear()
     return count
 

@@ -1,10 +1,11 @@
-"""The end of a long conversation: where its newest messages begin, and the tokens of all its turns."""
+"""The end of a conversation: its last line, where its newest messages begin, and the tokens of all its turns."""
 
 import dataclasses
 from typing import NamedTuple
 
 from ripieno.canisters.conversation import Usage
 from ripieno.storage.databases.contract import Connection
+from ripieno.storage.journal.lines import GENESIS
 from ripieno.storage.journal.summaries import Key
 
 #: Lines of messages that are looked at together.
@@ -19,6 +20,12 @@ AND stage = 'said' AND body IS NOT NULL AND place < ? ORDER BY place DESC LIMIT 
 _RUN = f"SELECT number {_OF_CHAIN} AND stage = 'began' AND place < ? ORDER BY place DESC LIMIT 1"
 _USED = (f"coalesce(body ->> '$.details.usage.{one}', body ->> '$.details.forked.usage.{one}')" for one in _COUNTS)
 _USAGE = f"SELECT {', '.join(_USED)} {_OF_CHAIN} AND stage IN ('turned', 'began')"
+
+
+def end_of(connection: Connection, chain: Key) -> tuple[int, str]:
+    """The place and the digest of the last line of a conversation."""
+    found = connection.execute(f"SELECT place, digest {_OF_CHAIN} ORDER BY place DESC LIMIT 1", chain).fetchone()
+    return (0, GENESIS) if found is None else (int(found[0]), str(found[1]))
 
 
 class Beginning(NamedTuple):

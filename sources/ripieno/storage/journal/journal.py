@@ -8,15 +8,15 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from ripieno.canisters import Conversation
-from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence
+from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence, row_key
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.journal.ends import find_beginning, usage_of
+from ripieno.storage.databases.tables import BESIDE
+from ripieno.storage.journal.ends import end_of, find_beginning, usage_of
 from ripieno.storage.journal.fingerprints import fingerprints
 from ripieno.storage.journal.insertions import MOST, insert
 from ripieno.storage.journal.lines import (
     COLUMNS,
     DELETED,
-    GENESIS,
     Anchor,
     Break,
     Line,
@@ -31,20 +31,21 @@ from ripieno.storage.journal.outage import Outage
 from ripieno.storage.journal.pages import Page, read_page
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
-from ripieno.storage.journal.summaries import Summary, identify, is_known, newest, of_owner, require, summarize
+from ripieno.storage.journal.summaries import Summary, find, is_known, newest, of_owner, require, summarize
 from ripieno.storage.journal.uncertain import UncertainLines, has_line
 from ripieno.storage.journal.verification import find_anchor, find_break
 from ripieno.storage.records import Record
 
 #: The file name of a user's journal in their state folder.
 NAME = "journal.sqlite3"
-#: Lines read at once, so that readers do not block writers.
-_BATCH = 256
+#: Lines read at once, so that readers do not block writers: first few, later at most so many, with so many characters.
+_FIRST, _BATCH, _CHARACTERS = 32, 256, 4 * 1024 * 1024
 #: Conversations that are summarized at once.
 _SUMMARIES = 100
 #: Conversations whose ends are remembered, so that a line is written without reading.
 _REMEMBERED = 1024
 
+_BODY = Line._fields.index("body")
 _Chain = tuple[str, str]
 _End = tuple[int, str]
 
@@ -160,11 +161,11 @@ class Journal:
         conditions = " AND ".join(["number > ?", *(f"{name} = ?" for name in filters)])
         if forms:
             conditions += f" AND ({' OR '.join(['instr(body, ?) > 0'] * len(forms))})"
-        query = f"SELECT {COLUMNS} FROM lines WHERE {conditions} ORDER BY number LIMIT {_BATCH}"
-        last, given = after or 0, 0
+        query = f"SELECT {COLUMNS} FROM lines WHERE {conditions} ORDER BY number LIMIT ?"
+        last, given, count = after or 0, 0, _FIRST
         while limit is None or given < limit:
             with self.database.using("read") as connection:
-                rows = connection.execute(query, (last, *filters.values(), *forms)).fetchall()
+                rows = connection.execute(query, (last, *filters.values(), *forms, count)).fetchall()
             for row in rows:
                 line = Line(*row)
                 if sought is None or says(line, sought) is not None:
@@ -172,9 +173,10 @@ class Journal:
                     given += 1
                     if given == limit:
                         return
-            if len(rows) < _BATCH:
+            if len(rows) < count:
                 return
-            last = rows[-1][0]
+            last, size = rows[-1][0], sum(len(row[_BODY] or "") for row in rows)
+            count = max(1, min(_BATCH, _CHARACTERS * count // max(size, 1)))
 
     def export(self, conversation: str | None = None, *, owner: str | None = None) -> Iterator[str]:
         """A conversation, or all lines, as JSONL in printable ASCII, each ending in a newline.
@@ -190,7 +192,7 @@ class Journal:
 
     def conversations(self, *, owner: str | None = None, limit: int | None = None) -> Generator[Summary, None, None]:
         """Summaries of the conversations, the most recently written first; at most ``limit``."""
-        with self.database.using("read") as connection:
+        with self.database.snapshot("read") as connection:
             found = newest(connection, owner and self.redactor.text(owner))[:limit]
         for start in range(0, len(found), _SUMMARIES):
             page = [(name, whose) for name, whose, _, _ in found[start : start + _SUMMARIES]]
@@ -209,9 +211,14 @@ class Journal:
         with self.database.snapshot("read") as connection:
             return read_page(connection, owner=whose, text=self.redactor.text(text), before=before, limit=limit)
 
+    def length(self) -> int:
+        """The number of lines."""
+        with self.database.snapshot("read") as connection:
+            return int(connection.execute("SELECT count(*) FROM lines").fetchone()[0])
+
     def count(self) -> int:
         """The number of conversations."""
-        with self.database.using("read") as connection:
+        with self.database.snapshot("read") as connection:
             query = "SELECT count(*) FROM (SELECT DISTINCT conversation, owner FROM lines) AS distinct_ones"
             return int(connection.execute(query).fetchone()[0])
 
@@ -233,9 +240,7 @@ class Journal:
         Programs name a conversation exactly, as in all other methods: a prefix may be another user's conversation.
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
-        with self.database.using("read") as connection:
-            whose = owner and self.redactor.text(owner)
-            return summarize(connection, [identify(connection, self.redactor.text(beginning), whose)])[0]
+        return find(self.database, self.redactor.text(beginning), owner and self.redactor.text(owner))
 
     def restore(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Restored:
         """The conversation of exactly this name, or its first ``until`` canisters, with the states of its last calls.
@@ -285,27 +290,36 @@ class Journal:
         with self.database.snapshot("read") as connection:
             return compute(connection, since=since, conversation=conversation, owner=owner)
 
-    def delete(self, conversation: str, *, owner: str | None = None) -> int:
-        """Deletes the bodies of a conversation from the file, and returns their number.
+    def delete(self, conversation: str, *, owner: str | None = None, clean: bool = True) -> int:
+        """Deletes the bodies of a conversation, and what is beside it while it waits or runs; returns their number.
 
         Each line keeps its number, conversation, turn, stage, tool, invocation, time and body digest; a line of stage
         ``deleted`` records the deletion. ``verify`` still proves that these lines existed, in this order and at these
         times, and that no other line changed. Of the bodies it can only prove that an exported copy, with its salt, is
         or is not the original. A missing body without such a line is a break.
 
-        Errors: ``NameAbsence`` when there is no such conversation. ``InputError`` when another program reads for so
-        long that the old text stays in the write-ahead log: run it again.
+        The text leaves the files when ``database.clean`` is called at the end, and at the latest with the next
+        deletion. Without ``clean``, the caller does that after the last of many.
+
+        Errors: ``NameAbsence`` when there is no such conversation; ``Superseded``.
         """
         name = self.redactor.text(conversation)
         whose = owner and self.redactor.text(owner)
         condition, parameters = of_owner(whose)
         where = f"WHERE conversation = ? AND stage != ? AND body IS NOT NULL AND {condition}"
         given = (name, DELETED, *parameters)
+        key = row_key(owner or "", conversation)
+        beside, named = ("conversation = ?", key[1:]) if owner is None else ("owner = ? AND conversation = ?", key)
+        fence = None if owner is None else self.database.fence(owner, conversation)
 
         def write() -> int:
             with self._lock:
                 with self.database.writing("changed") as connection:
+                    if fence is not None:
+                        fence.check(connection)
                     require(connection, name, whose)
+                    for table in BESIDE:
+                        connection.execute(f"DELETE FROM {table} WHERE {beside}", named)
                     query = f"SELECT owner, count(*) FROM lines {where} GROUP BY owner"
                     counts = [(str(one), int(count)) for one, count in connection.execute(query, given).fetchall()]
                     connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
@@ -315,7 +329,8 @@ class Journal:
             return sum(count for _, count in counts)
 
         bodies = self._outage.retried(self.name, write)
-        self.database.clean()
+        if clean:
+            self.database.clean()
         return bodies
 
     def _drafts(self, records: Sequence[Record]) -> list[Line]:
@@ -364,15 +379,8 @@ class Journal:
         lines = list[Line]()
         for one in drafts:
             chain = one.conversation, one.owner
-            end = ends.get(chain) or self._ends.pop(chain, None) or _end(connection, chain)
+            end = ends.get(chain) or self._ends.pop(chain, None) or end_of(connection, chain)
             line = placed(one, end)
             ends[chain] = line.place, line.digest
             lines.append(line)
         return lines
-
-
-def _end(connection: Connection, chain: _Chain) -> _End:
-    """The place and the digest of the last line of a conversation."""
-    query = "SELECT place, digest FROM lines WHERE conversation = ? AND owner = ? ORDER BY place DESC LIMIT 1"
-    found = connection.execute(query, chain).fetchone()
-    return (0, GENESIS) if found is None else (int(found[0]), str(found[1]))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ripieno.exceptions import InputError, NameAbsence, nearest
 from ripieno.lazy.expressions import expression
-from ripieno.storage.databases.contract import Connection, Rows
+from ripieno.storage.databases.contract import Connection, Database, Rows
 from ripieno.storage.journal.lines import DELETED
 from ripieno.values import Value
 
@@ -30,7 +30,8 @@ SELECT name, whose, min(at), max(at), count(*),
     count(*) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = 'started'),
     max(number) FILTER (WHERE stage = 'began'), max(number) FILTER (WHERE stage = 'ended'),
     max(number) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = '{DELETED}'),
-    max(number) FILTER (WHERE stage = 'titled'), count(*) FILTER (WHERE stage = 'refused')
+    max(number) FILTER (WHERE stage = 'titled'), count(*) FILTER (WHERE stage = 'refused'),
+    count(body) FILTER (WHERE stage != '{DELETED}')
 {OF_PAGE} GROUP BY name, whose
 """
 _DETAILS = """
@@ -70,6 +71,7 @@ class Summary(Value):
 
     ``refused`` counts the calls that did not run: a person or a rule denied them, or they could not be made.
     ``conducted``: a model was asked; otherwise these are calls of ``ripieno invoke``, an MCP server or a program.
+    ``deleted``: nothing is left of it. What was recorded after one of its ``deletions`` is, and cannot be restored.
     ``owner`` is the user or the server's client for whom it is. ``finish`` is None while a run is in progress or was
     killed. ``words`` is the user's first message, shortened; without one, the first tool. ``title`` is a person's.
     """
@@ -88,6 +90,7 @@ class Summary(Value):
     owner: str
     title: str
     refused: int
+    deletions: int
 
     @property
     def is_open_ended(self) -> bool:
@@ -153,7 +156,7 @@ def list_changes(connection: Connection, after: int | None) -> ListChanges:
 
 
 def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, Sequence[Any]]) -> Summary:
-    first, last, lines, turns, calls, began, ended, turned, deleted, titled, refused = counts
+    first, last, lines, turns, calls, began, ended, turned, deletions, titled, refused, bodies = counts
 
     def text(number: int | None, part: int) -> str | None:
         found = None if number is None else details[number][part]
@@ -170,11 +173,12 @@ def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, 
         text(turned, 0) or text(began, 0),
         text(ended, 1) if closed else None,
         words,
-        bool(deleted),
+        bool(deletions) and not bodies,
         began is not None,
         key[1],
         text(titled, 2) or "",
         refused,
+        deletions,
     )
 
 
@@ -189,10 +193,30 @@ def newest(connection: Connection, owner: str | None, before: int | None = None)
     return connection.execute(f"{query} ORDER BY 3 DESC", (*parameters, *last)).fetchall()
 
 
-def identify(connection: Connection, beginning: str, owner: str | None) -> tuple[str, str]:
-    """The identifier and the owner of the one conversation whose identifier equals or begins with a text.
+def find(database: Database, beginning: str, owner: str | None) -> Summary:
+    """The one conversation whose identifier equals or begins with a text.
 
-    Errors: ``NameAbsence`` for none, ``InputError`` for several.
+    Errors: ``NameAbsence`` for none, with similar names; ``InputError`` for several.
+    """
+    with database.using("read") as connection:
+        if (found := _identify(connection, beginning, owner)) is not None:
+            return summarize(connection, [found])[0]
+    condition, parameters = of_owner(owner)
+    # All lines are read: others can write meanwhile.
+    with database.snapshot("read") as connection:
+        rows = connection.execute(f"SELECT DISTINCT conversation FROM lines WHERE {condition}", parameters).fetchall()
+    # Only similar names: all of them would be many, and say nothing.
+    raise _absence(beginning, nearest(beginning, [_ABBREVIATED.sub(r"\1", one) for (one,) in rows]))
+
+
+def _absence(name: str, near: Sequence[str] = ()) -> NameAbsence:
+    return NameAbsence("conversation", name, near, hint="List them: ripieno journal list")
+
+
+def _identify(connection: Connection, beginning: str, owner: str | None) -> Key | None:
+    """The identifier and the owner of the one conversation whose identifier equals or begins with a text; None if none.
+
+    Errors: ``InputError`` for several.
     """
     condition, parameters = of_owner(owner)
     query = f"SELECT DISTINCT conversation, owner FROM lines WHERE conversation >= ? AND {condition}"
@@ -202,7 +226,7 @@ def identify(connection: Connection, beginning: str, owner: str | None) -> tuple
     if len(fitting) == 1 and beginning:
         return fitting[0]
     if not near:
-        raise _absence(connection, beginning, owner)
+        return None
     names = ", ".join(f"{name} (of {whose})" if whose else name for name, whose in fitting)
     advice = "Give more of the identifier."
     if len({name for name, _ in fitting}) == 1:
@@ -222,7 +246,7 @@ def of_owner(owner: str | None) -> tuple[str, tuple[str, ...]]:
 def require(connection: Connection, name: str, owner: str | None) -> None:
     """Errors: ``NameAbsence`` if no conversation of the owner has exactly this identifier."""
     if not is_known(connection, name, owner):
-        raise _absence(connection, name, owner)
+        raise _absence(name)
 
 
 def is_known(connection: Connection, name: str, owner: str | None) -> bool:
@@ -230,14 +254,6 @@ def is_known(connection: Connection, name: str, owner: str | None) -> bool:
     condition, parameters = of_owner(owner)
     query = f"SELECT 1 FROM lines WHERE conversation = ? AND {condition} LIMIT 1"
     return connection.execute(query, (name, *parameters)).fetchone() is not None
-
-
-def _absence(connection: Connection, name: str, owner: str | None) -> NameAbsence:
-    condition, parameters = of_owner(owner)
-    found = connection.execute(f"SELECT DISTINCT conversation FROM lines WHERE {condition}", parameters)
-    known = [_ABBREVIATED.sub(r"\1", one) for (one,) in found]
-    # Only similar names: all of them would be many, and say nothing.
-    return NameAbsence("conversation", name, nearest(name, known), hint="List them: ripieno journal list")
 
 
 def _words(body: str | None) -> str:
