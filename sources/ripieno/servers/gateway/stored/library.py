@@ -349,8 +349,15 @@ class Library:
             _logger.warning("The store of responses can be used again.")
 
     def delete(self, row: StoredResponse) -> None:
-        """Deletes a response, its events, what the journal has of it, and the conversation of a call that waits."""
+        """Deletes a response, its events, what the journal has of it, and the conversation of a call that waits.
+
+        That conversation has the name of the response in which it began, and belongs to it: while it waits, another
+        response that has continued it leaves it.
+        """
         for name in row.body.get("journal", ()):
+            began_before = name != row.identifier and self.responses.size(row.caller, name)
+            if began_before and self._paused.load(name, owner=row.caller) is not None:
+                continue
             self._paused.forget(name, owner=row.caller)
             if self._journal is not None:
                 with contextlib.suppress(NameAbsence):
