@@ -16,7 +16,7 @@ from ripieno.approvals import Approve, DeferredConfirmer
 from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.exceptions import RipienoError
-from ripieno.servers.gateway.stored import background
+from ripieno.servers.gateway.stored import background, library
 from ripieno.servers.gateway.stored.background import BackgroundRuns
 from ripieno.servers.gateway.stored.library import Library
 from ripieno.servers.gateway.stored.requests import StoredRequest
@@ -142,7 +142,7 @@ class Site:
 async def running(place: pathlib.Path | str) -> AsyncGenerator[Site, None]:
     """A process that waits for nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(background, "_BEAT", 0.01)
+        patch.setattr(library, "_BEAT", 0.01)
         patch.setattr(background, "_COLLECTED", 0.0)
         async with asyncio.timeout(HANG):
             made = Site(place)
@@ -213,10 +213,26 @@ async def test_an_end_that_fails_is_stored_later_and_once(place: pathlib.Path | 
         assert (await site.request(conversation)).identifier
 
 
+@pytest.mark.parametrize("way", ["before", "after"])
+async def test_an_answer_that_cannot_be_kept_at_once_is_kept_later_and_once(
+    place: pathlib.Path | str, way: str
+) -> None:
+    async with running(place) as site:
+        conversation = await site.conversation()
+        request = await site.request(conversation)
+        setattr(site.database, way, 2)
+        await site.library.keep(request, COMPLETED)
+        assert (await site.row(request)).body["response"] == COMPLETED
+        assert site.library.holding == set()
+        items = await site.library.run(site.library.conversations.items, "ada", conversation)
+        assert [one.get("role") for one in items] == ["user", "assistant"]
+        assert (await site.request(conversation)).identifier
+
+
 async def test_what_cannot_be_ended_is_not_renewed(place: pathlib.Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another run of the process is."""
     async with running(place) as site:
-        monkeypatch.setattr(background, "LEASE", 0.0)
+        monkeypatch.setattr(library, "LEASE", 0.0)
         go = asyncio.Event()
 
         async def end_badly(receive: Receive, send: Send) -> None:
@@ -356,6 +372,7 @@ async def read(client: openai.AsyncOpenAI, **asking: Any) -> None:
 async def test_a_hold_that_cannot_be_ended_leaves_the_answer_whole(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, new_place: NewPlace
 ) -> None:
+    monkeypatch.setattr(library, "LEASE", 0.0)
     async with storing(tmp_path, place=new_place()) as gateway, gateway.client() as client:
         conversation = await client.conversations.create()
         failing(monkeypatch, Library, "_keep", lambda *_: True)
@@ -374,7 +391,7 @@ async def test_a_hold_that_cannot_be_ended_leaves_the_answer_whole(
 async def test_the_result_of_an_approved_call_stays_until_its_response_is_stored(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, new_place: NewPlace, way: str
 ) -> None:
-    monkeypatch.setattr(background, "LEASE", 0.0)
+    monkeypatch.setattr(library, "LEASE", 0.0)
     play = [turn("I write.", calls=[call("write_file", "w", path="a.txt", content="one")]), turn("Done.", expect=["w"])]
     settings: dict[str, Any] = {"ensembles": ("io",), "absent": "defer", "confirmer": DeferredConfirmer()}
     async with storing(tmp_path, play, place=new_place(), **settings) as gateway, gateway.client() as client:

@@ -21,7 +21,7 @@ from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Submission
 from ripieno.storage.responses.rows import OPEN_STATUSES
-from ripieno.storage.responses.store import LEASE, topic_of
+from ripieno.storage.responses.store import topic_of
 
 _logger = logging.getLogger(__name__)
 #: Seconds for which events are collected before they are written.
@@ -47,9 +47,8 @@ class BackgroundRun:
         self._cancelled = asyncio.Event()
         self._items: list[Mapping[str, Any]] = []
         self._last: Mapping[str, Any] | None = None
-        #: Whether nothing is left to store, and until when the end is tried again, by the loop's clock.
+        #: Whether nothing is left to store.
         self._ended = False
-        self._until: float | None = None
         #: The events that may not be written yet, and the number of the first of them.
         self._events: list[bytes] = []
         self._first = int(queued)
@@ -130,23 +129,14 @@ class BackgroundRun:
                 await self._library.release(self.request)
 
     async def _store(self) -> None:
-        """Stores the end. While the store cannot be used, it is tried again, as long as a lease. Errors: of ``run``."""
+        """Stores the end. Errors: those of ``run_again``."""
         if self._writing is not None:
             await asyncio.wait((self._writing,))
         if self._ended or self.begun.exception() is not None:
             return
         if self._last is None:
             self._last = self._cancelled_response(self.begun.result())
-        loop = asyncio.get_running_loop()
-        while not self._ended:
-            try:
-                await self._library.run(self._end, self._last)
-            except StoreUnusable:
-                if self._until is None:
-                    self._until = loop.time() + LEASE
-                if loop.time() >= self._until:
-                    raise
-                await asyncio.sleep(_BEAT)
+        await self._library.run_again(self.request, self._end, self._last)
 
     def _cancelled_response(self, begun: Mapping[str, Any]) -> Mapping[str, Any]:
         """The response at its end if it was cancelled, with the items that are complete."""

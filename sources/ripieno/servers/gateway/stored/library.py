@@ -1,5 +1,6 @@
 """The store of a gateway: reads what requests continue, and keeps answers. Its database is used in threads only."""
 
+import asyncio
 import contextlib
 import dataclasses
 import logging
@@ -52,6 +53,8 @@ _UNFINISHED = Refusal(
 CANCELLED = {"code": "cancelled", "message": "The response was cancelled."}
 #: Seconds after which a client may try again what needs the store.
 _RETRY = 5.0
+#: Seconds between two tries to store the end of a response.
+_BEAT = 1.0
 _LOST = "The server that ran this response ended before it was complete. Send the request again."
 _BROKEN = "The previous response is not stored here, or one that it continues is not. Send the whole conversation."
 
@@ -253,13 +256,13 @@ class Library:
     async def keep(self, request: StoredRequest, response: Mapping[str, Any]) -> None:
         """Stores the answer to a request, durably, and adds it to its conversation."""
         if request.identifier:
-            await self.run(self._keep, request, response)
+            await self.run_again(request, self._keep, request, response)
 
     def _keep(self, request: StoredRequest, response: Mapping[str, Any]) -> None:
         row = self.row_of(request, response)
         with self.responses.database.writing("written") as connection:
-            self.responses.save(row, connection)
-            self.finish(request, row, connection)
+            if self.responses.save(row, connection):
+                self.finish(request, row, connection)
         self.holding.discard(request)
 
     def finish(self, request: StoredRequest, row: StoredResponse, connection: Any) -> None:
@@ -341,6 +344,24 @@ class Library:
         if isinstance(self.failure, Disconnected):
             self.recover()
         return result
+
+    async def run_again(self, request: StoredRequest, function: Callable[..., object], *arguments: object) -> None:
+        """Runs a function that stores the end of a response, and can be repeated.
+
+        While the store cannot be used, it is tried again, as long as a lease. Errors: those of ``run``.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await self.run(function, *arguments)
+            except StoreUnusable:
+                if request.until is None:
+                    request.until = loop.time() + LEASE
+                if loop.time() >= request.until:
+                    raise
+                await asyncio.sleep(_BEAT)
+            else:
+                return
 
     def recover(self) -> None:
         """Reports that the store can be used again, if it could not."""

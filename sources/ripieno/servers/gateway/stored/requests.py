@@ -109,6 +109,8 @@ class StoredRequest:
     claim: Waiting | None = None
     waiting: Waiting | None = None
     created: int = 0
+    #: Until when the end of its response is tried again, by the loop's clock, if it could not be stored at once.
+    until: float | None = None
     #: The request as it came, without its input, if a worker answers it.
     native: Native = dataclasses.field(default_factory=dict[str, Any])
 
