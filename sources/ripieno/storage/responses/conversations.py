@@ -55,8 +55,8 @@ class ConversationStore(Rows):
         body = _read(cipher, found[0], "conversation", identifier)
         return StoredConversation(caller=caller, identifier=identifier, body=body)
 
-    def replace(self, one: StoredConversation) -> None:
-        """Replaces the body of a conversation. Errors: ``StoreFull``."""
+    def replace(self, one: StoredConversation) -> bool:
+        """Replaces the body of a conversation. False if there is none any more. Errors: ``StoreFull``."""
         data = encode(one.body)
         sealed = self.keys.access(one.caller).seal(data, "conversation", one.identifier)
         with self.database.writing("written") as connection:
@@ -65,10 +65,8 @@ class ConversationStore(Rows):
             # A shorter one is written also for a caller who has too much.
             if found is not None and (more := len(data) - int(found[0])) > 0:
                 self.check_room(connection, one.caller, more)
-            connection.execute(
-                f"UPDATE response_conversations SET size = ?, body = ? WHERE {_MINE}",
-                (len(data), sealed, named(one.caller), one.identifier),
-            )
+            query = f"UPDATE response_conversations SET size = ?, body = ? WHERE {_MINE}"
+            return connection.execute(query, (len(data), sealed, named(one.caller), one.identifier)).rowcount > 0
 
     def delete(self, caller: str, identifier: str) -> bool:
         """Deletes a conversation and its items. Returns whether it was there."""
@@ -118,11 +116,19 @@ class ConversationStore(Rows):
             found = connection.execute(_ITEM.format("one.size"), (named(caller), name, self.now(connection))).fetchone()
         return 0 if found is None else int(found[0])
 
-    def append(self, caller: str, identifier: str, items: Sequence[Item]) -> None:
-        """Adds items, which have identifiers. Errors: ``StoreFull``, ``ChainTooLong``."""
+    def append(self, caller: str, identifier: str, items: Sequence[Item]) -> bool:
+        """Adds items, which have identifiers. False if there is no conversation any more.
+
+        Errors: ``StoreFull``, ``ChainTooLong``.
+        """
         with self.database.writing("written") as connection:
             self.check_room(connection, caller)
-            self._append(connection, caller, identifier, items)
+            # Until the commit, nobody else adds items, whose numbers would be the same.
+            query = f"UPDATE response_conversations SET holder = holder WHERE {_MINE}"
+            found = connection.execute(query, (named(caller), identifier)).rowcount > 0
+            if found:
+                self._append(connection, caller, identifier, items)
+            return found
 
     def remove(self, caller: str, identifier: str, item: str) -> bool:
         """Deletes an item. Returns whether it was there."""
@@ -164,6 +170,7 @@ class ConversationStore(Rows):
     def _append(
         self, connection: Connection, caller: str, identifier: str, items: Sequence[Item], *, bounded: bool = True
     ) -> None:
+        """Adds items in a transaction that has written the row of the conversation."""
         query = f"SELECT max(number), sum(size) FROM conversation_items WHERE {_ITEMS}"
         number, size = connection.execute(query, (named(caller), identifier)).fetchone()
         cipher = self.keys.access(caller)
