@@ -156,10 +156,12 @@ class ConversationStore(Rows):
 
     def finish(
         self, connection: Connection, caller: str, identifier: str, response: str, items: Sequence[Item]
-    ) -> None:
-        """Adds the items of a response to the conversation that it holds, and ends the hold."""
-        if self.release(connection, caller, identifier, response):
+    ) -> bool:
+        """Adds the items of a response to the conversation that it holds, and ends the hold. False if it holds none."""
+        held = self.release(connection, caller, identifier, response)
+        if held:
             self._append(connection, caller, identifier, items, bounded=False)
+        return held
 
     def release(self, connection: Connection, caller: str, identifier: str, response: str) -> bool:
         """Ends the hold of a response, in a transaction. False if it held nothing."""
