@@ -1,10 +1,13 @@
-"""The rows of conversations: their items, in order, and the lock of the response that is in progress."""
+"""The rows of conversations: their items, in order, and the lock of the response that is in progress.
+
+An item is found by the digest of its identifier: clients and models choose those, of any length and with any character.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.jsonvalues import encode, parse
+from ripieno.jsonvalues import digest, encode, parse
 from ripieno.storage.databases.contract import Connection
 from ripieno.storage.responses.caller_keys import RowCipher
 from ripieno.storage.responses.rows import ChainTooLong, ConversationLocked, StoredConversation
@@ -106,14 +109,15 @@ class ConversationStore(Rows):
         """An item of one of the caller's conversations; None if there is none, or that has expired."""
         with self.database.using("read") as connection:
             query = _ITEM.format("one.conversation, one.body")
-            found = connection.execute(query, (named(caller), name, self.now(connection))).fetchone()
+            found = connection.execute(query, (named(caller), digest(name), self.now(connection))).fetchone()
         cipher = None if found is None else self.keys.find(caller)
-        return None if found is None or cipher is None else _read(cipher, found[1], "item", found[0], name)
+        return None if found is None or cipher is None else _read(cipher, found[1], "item", found[0], digest(name))
 
     def item_size(self, caller: str, name: str) -> int:
         """The bytes of an item of one of the caller's conversations; 0 if there is none, or that has expired."""
         with self.database.using("read") as connection:
-            found = connection.execute(_ITEM.format("one.size"), (named(caller), name, self.now(connection))).fetchone()
+            values = (named(caller), digest(name), self.now(connection))
+            found = connection.execute(_ITEM.format("one.size"), values).fetchone()
         return 0 if found is None else int(found[0])
 
     def append(self, caller: str, identifier: str, items: Sequence[Item]) -> bool:
@@ -134,7 +138,7 @@ class ConversationStore(Rows):
         """Deletes an item. Returns whether it was there."""
         with self.database.using("written") as connection:
             query = f"DELETE FROM conversation_items WHERE {_ITEMS} AND identifier = ?"
-            return connection.execute(query, (named(caller), identifier, item)).rowcount > 0
+            return connection.execute(query, (named(caller), identifier, digest(item))).rowcount > 0
 
     def lock(self, caller: str, identifier: str, response: str) -> None:
         """Holds a conversation for one response, as long as ``renew`` is called. Errors: ``ConversationLocked``."""
@@ -176,7 +180,7 @@ class ConversationStore(Rows):
         query = f"SELECT max(number), sum(size) FROM conversation_items WHERE {_ITEMS}"
         number, size = connection.execute(query, (named(caller), identifier)).fetchone()
         cipher = self.keys.access(caller)
-        rows = [(one["id"], encode(one)) for one in items]
+        rows = [(digest(one["id"]), encode(one)) for one in items]
         if bounded:
             self._bound(int(size or 0) + sum(len(data) for _, data in rows))
         for place, (name, data) in enumerate(rows, int(number or 0) + 1):
