@@ -333,6 +333,42 @@ def test_a_deleted_conversation_gains_nothing(stores: Stores) -> None:
     assert store.items("ada", "c") == ()
 
 
+def test_a_conversation_that_is_used_does_not_expire(stores: Stores) -> None:
+    store, one = stores.conversations, StoredConversation(caller="ada", identifier="c", body={})
+    days = stores.responses.limits.seconds
+
+    def end() -> None:
+        with stores.database.writing("written") as connection:
+            assert store.finish(connection, "ada", "c", "h", [])
+
+    store.create(one, [])
+    for use in (
+        lambda: store.append("ada", "c", [{"id": "i"}]),
+        lambda: store.replace(one),
+        lambda: store.lock("ada", "c", "h"),
+        end,
+    ):
+        stores.clock.now += days - 3
+        use()
+        stores.clock.now += 2
+        assert stores.responses.sweep() == 0
+        assert store.load("ada", "c") is not None
+    store.lock("ada", "c", "h")
+    # As long as it is held.
+    for _ in range(2):
+        stores.clock.now += days - 1
+        stores.responses.renew("h", [], ["h"])
+        assert stores.responses.sweep() == 0
+    end()
+    assert len(store.items("ada", "c")) == 1
+    stores.clock.now += days
+    assert not store.append("ada", "c", [{"id": "j"}])
+    assert not store.replace(one)
+    with pytest.raises(ConversationLocked):
+        store.lock("ada", "c", "h")
+    assert stores.responses.sweep() == 2
+
+
 def test_a_row_is_bound_to_its_place(stores: Stores) -> None:
     stores.save("a")
     stores.save("b")

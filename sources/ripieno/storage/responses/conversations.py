@@ -1,6 +1,7 @@
 """The rows of conversations: their items, in order, and the lock of the response that is in progress.
 
-An item is found by the digest of its identifier: clients and models choose those, of any length and with any character.
+A conversation expires some time after its last use. An item is found by the digest of its identifier: clients and
+models choose those, of any length and with any character.
 """
 
 import dataclasses
@@ -18,7 +19,8 @@ _MINE = "caller = ? AND identifier = ?"
 _ITEMS = "caller = ? AND conversation = ?"
 # It can be repeated, if it is not known whether it was written.
 _LOCK = f"""
-    UPDATE response_conversations SET holder = ?, until = ? WHERE {_MINE} AND (holder IN ('', ?) OR until <= ?)
+    UPDATE response_conversations SET holder = ?, until = ?, expires = ?
+        WHERE {_MINE} AND expires > ? AND (holder IN ('', ?) OR until <= ?)
 """
 _ITEM = """
     SELECT {} FROM conversation_items AS one JOIN response_conversations AS two
@@ -68,8 +70,10 @@ class ConversationStore(Rows):
             # A shorter one is written also for a caller who has too much.
             if found is not None and (more := len(data) - int(found[0])) > 0:
                 self.check_room(connection, one.caller, more)
-            query = f"UPDATE response_conversations SET size = ?, body = ? WHERE {_MINE}"
-            return connection.execute(query, (len(data), sealed, named(one.caller), one.identifier)).rowcount > 0
+            now = self.now(connection)
+            query = f"UPDATE response_conversations SET size = ?, body = ?, expires = ? WHERE {_MINE} AND expires > ?"
+            values = (len(data), sealed, now + self.limits.seconds, named(one.caller), one.identifier, now)
+            return connection.execute(query, values).rowcount > 0
 
     def delete(self, caller: str, identifier: str) -> bool:
         """Deletes a conversation and its items. Returns whether it was there."""
@@ -127,9 +131,11 @@ class ConversationStore(Rows):
         """
         with self.database.writing("written") as connection:
             self.check_room(connection, caller)
+            now = self.now(connection)
             # Until the commit, nobody else adds items, whose numbers would be the same.
-            query = f"UPDATE response_conversations SET holder = holder WHERE {_MINE}"
-            found = connection.execute(query, (named(caller), identifier)).rowcount > 0
+            query = f"UPDATE response_conversations SET expires = ? WHERE {_MINE} AND expires > ?"
+            values = (now + self.limits.seconds, named(caller), identifier, now)
+            found = connection.execute(query, values).rowcount > 0
             if found:
                 self._append(connection, caller, identifier, items)
             return found
@@ -144,7 +150,7 @@ class ConversationStore(Rows):
         """Holds a conversation for one response, as long as ``renew`` is called. Errors: ``ConversationLocked``."""
         with self.database.using("written") as connection:
             now = self.now(connection)
-            values = (response, now + LEASE, named(caller), identifier, response, now)
+            values = (response, now + LEASE, now + self.limits.seconds, named(caller), identifier, now, response, now)
             if not connection.execute(_LOCK, values).rowcount:
                 raise ConversationLocked("Another response of this conversation is in progress. Wait for its end.")
 

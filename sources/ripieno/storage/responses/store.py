@@ -71,13 +71,15 @@ class Rows:
             )
 
     def sweep(self) -> int:
-        """Deletes all that has expired; returns the number of rows."""
+        """Deletes all that has expired, except for conversations that are held; returns the number of rows."""
         with self.database.writing("written") as connection:
             now = self.now(connection)
             gone = "SELECT 1 FROM response_conversations AS one WHERE one.caller = conversation_items.caller"
             count = 0
-            for table in ("responses", "response_events", "response_conversations"):
+            for table in ("responses", "response_events"):
                 count += connection.execute(f"DELETE FROM {table} WHERE expires <= ?", (now,)).rowcount
+            query = "DELETE FROM response_conversations WHERE expires <= ? AND until <= ?"
+            count += connection.execute(query, (now, now)).rowcount
             orphans = f"DELETE FROM conversation_items WHERE NOT EXISTS ({gone} AND one.identifier = conversation)"
             return count + connection.execute(orphans).rowcount
 
