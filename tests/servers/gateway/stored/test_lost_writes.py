@@ -394,11 +394,11 @@ def failing(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str, when: C
     found: list[Any] = []
     original = getattr(kind, name)
 
-    def method(*given: Any) -> Any:
+    def method(*given: Any, **named: Any) -> Any:
         if when(*given):
             found.append(given[1:])
             raise Disconnected("The server of the database went away.")
-        return original(*given)
+        return original(*given, **named)
 
     monkeypatch.setattr(kind, name, method)
     return found
@@ -428,6 +428,31 @@ async def test_a_hold_that_cannot_be_ended_leaves_the_answer_whole(
         monkeypatch.undo()
         done = await client.responses.create(model="any", input="Two.", conversation=conversation.id)
         assert done.status == "completed"
+
+
+async def test_a_deletion_that_fails_can_be_repeated(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, new_place: NewPlace
+) -> None:
+    play = [turn("I read.", calls=[call("read_file", "r", path="a.txt")]), turn("Done.", expect=["r"])]
+    settings: Any = {"ensembles": ("io",), "recorded": True}
+    async with storing(tmp_path, play, place=new_place(), **settings) as gateway, gateway.client() as client:
+        (tmp_path / "workspace" / "a.txt").write_text("forty-two")
+        response = await client.responses.create(model="any", input="Read a.txt.")
+        journal: Any = gateway.front.assembly.execution.reporter.recorder
+        kinds: tuple[type[Any], ...] = (PausedStore, Journal, ResponseStore)
+        for kind, name in zip(kinds, ("forget", "delete", "delete"), strict=True):
+            with monkeypatch.context() as patch:
+                failing(patch, kind, name, lambda *_: True)
+                with pytest.raises(openai.InternalServerError) as caught:
+                    await client.responses.delete(response.id)
+                assert caught.value.code == "store_unusable"
+            assert (await client.responses.retrieve(response.id)).id == response.id
+        await client.responses.delete(response.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(response.id)
+        lines = list(journal.lines(response.id))
+        assert [line.stage for line in lines].count("deleted") == 1
+        assert all(line.record is None for line in lines if line.stage != "deleted")
 
 
 @pytest.mark.parametrize("way", ["whole", "streamed", "background"])

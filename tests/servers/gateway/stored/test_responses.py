@@ -14,6 +14,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.canisters.events import Event
 from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
+from ripieno.exceptions import ResourceFault
 from ripieno.models.protocol import Asked
 from ripieno.testing import call, turn
 from tests.counts import count
@@ -392,10 +393,16 @@ async def test_the_journal_forgets_what_is_deleted(tmp_path: pathlib.Path, new_p
             journal: Any = gateway.front.assembly.execution.reporter.recorder
             lines = list(journal.lines(first.id, owner="ada"))
             assert any(line.stage == "finished" and line.record is not None for line in lines)
+            outputs = gateway.front.assembly.surroundings.outputs
+            assert outputs is not None
+            kept = outputs.keep("The rest of a long output.", first.id, 1_000)
+            assert kept is not None
             await client.responses.delete(first.id)
-        kept = list(journal.lines(first.id, owner="ada"))
-        assert [line.stage for line in kept] == [*(line.stage for line in lines), "deleted"]
-        assert all(line.record is None for line in kept[:-1])
+            with pytest.raises(ResourceFault):
+                outputs.load(kept[0], first.id)
+        left = list(journal.lines(first.id, owner="ada"))
+        assert [line.stage for line in left] == [*(line.stage for line in lines), "deleted"]
+        assert all(line.record is None for line in left[:-1])
         assert journal.verify() is None
 
 

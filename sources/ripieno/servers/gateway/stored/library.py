@@ -34,6 +34,7 @@ from ripieno.servers.gateway.stored.use import StoreUnusable, StoreUse
 from ripieno.servers.http.limits import Refused, Reservation
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.journal import Journal
+from ripieno.storage.outputs import Outputs
 from ripieno.storage.responses.caller_keys import CallerKeys
 from ripieno.storage.responses.conversations import ConversationStore
 from ripieno.storage.responses.rows import ChainBroken, ConversationLocked, StoredResponse, StoreLimits
@@ -64,9 +65,12 @@ class Library(StoreUse):
         secret: bytes,
         clock: Callable[[], float] | None = None,
         journal: Journal | None = None,
+        *,
+        outputs: Outputs | None = None,
     ) -> None:
         super().__init__()
         self._journal = journal
+        self._outputs = outputs
         self._paused = PausedStore(database)
         self.settings = settings
         self.holder = secrets.token_hex(8)
@@ -91,7 +95,7 @@ class Library(StoreUse):
         """The store in the database of the assembly's state. Errors: ``InputError`` without a state folder."""
         recorder = assembly.execution.reporter.recorder
         journal = recorder if isinstance(recorder, Journal) else None
-        return cls(database_of(assembly), settings, secret, clock, journal)
+        return cls(database_of(assembly), settings, secret, clock, journal, outputs=assembly.surroundings.outputs)
 
     async def read(self, native: Native, caller: str, reservation: Reservation) -> tuple[Native, StoredRequest | None]:
         """A request with the conversation that it continues, and what is to be stored; None if it has no part in that.
@@ -315,15 +319,17 @@ class Library(StoreUse):
         return self.responses.load(caller, identifier)
 
     def delete(self, row: StoredResponse) -> None:
-        """Deletes a response, its events, what the journal has of it, and the conversation of a call that waits.
+        """Deletes a response with its events, its kept outputs, its journal, and the conversation of a call that waits.
 
-        That conversation has the name of the response in which it began, and belongs to it: while it waits, another
-        response that has continued it leaves it.
+        Can be repeated: the response is there until the rest is deleted. That conversation has the name of the response
+        in which it began, and belongs to it: while it waits, another response that has continued it leaves it.
         """
         for name in row.body.get("journal", ()):
             began_before = name != row.identifier and self.responses.size(row.caller, name)
             if began_before and self._paused.load(name, owner=row.caller) is not None:
                 continue
+            if self._outputs is not None:
+                self._outputs.forget(name)
             self._paused.forget(name, owner=row.caller)
             if self._journal is not None:
                 with contextlib.suppress(NameAbsence):
