@@ -1,9 +1,11 @@
 """The rows of responses and conversations, in both databases: owners, chains, limits, expiry, leases, and deletion."""
 
+import concurrent.futures
 import dataclasses
 import json
 import pathlib
 import subprocess
+import threading
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -291,6 +293,80 @@ def test_a_conversation_is_held_by_one(stores: Stores) -> None:
     store.lock("ada", "c", "h")
     store.unlock("ada", "c", "h")
     store.lock("ada", "c", "h")
+
+
+def test_items_that_are_added_at_once_are_all_there(place: pathlib.Path | str) -> None:
+    stores = stores_at(place)
+    # Each has a connection, as processes have.
+    others = [stores_at(place) for _ in range(4)]
+    stores.conversations.create(StoredConversation(caller="ada", identifier="c", body={}), [])
+    stores.conversations.lock("ada", "c", "h")
+    begin = threading.Barrier(len(others) + 1)
+
+    def add(one: Stores, name: str) -> None:
+        begin.wait()
+        for number in range(10):
+            assert one.conversations.append("ada", "c", [{"id": f"{name}{number}"}])
+
+    with concurrent.futures.ThreadPoolExecutor(len(others)) as pool:
+        adding = [pool.submit(add, one, name) for one, name in zip(others, "abcd", strict=True)]
+        begin.wait()
+        with stores.database.writing("written") as connection:
+            stores.conversations.finish(connection, "ada", "c", "h", [{"id": "answer"}])
+        for one in adding:
+            one.result()
+    names = [one["id"] for one in stores.conversations.items("ada", "c")]
+    assert sorted(names) == sorted(["answer", *(f"{name}{number}" for name in "abcd" for number in range(10))])
+    for name in "abcd":
+        assert [one for one in names if one[0] == name and one != "answer"] == [f"{name}{n}" for n in range(10)]
+    for one in (stores, *others):
+        one.database.close()
+        one.responses.keys.database.close()
+
+
+def test_a_deleted_conversation_gains_nothing(stores: Stores) -> None:
+    store, one = stores.conversations, StoredConversation(caller="ada", identifier="c", body={})
+    store.create(one, [])
+    store.delete("ada", "c")
+    assert not store.append("ada", "c", [{"id": "i"}])
+    assert not store.replace(one)
+    assert store.items("ada", "c") == ()
+
+
+def test_a_conversation_that_is_used_does_not_expire(stores: Stores) -> None:
+    store, one = stores.conversations, StoredConversation(caller="ada", identifier="c", body={})
+    days = stores.responses.limits.seconds
+
+    def end() -> None:
+        with stores.database.writing("written") as connection:
+            assert store.finish(connection, "ada", "c", "h", [])
+
+    store.create(one, [])
+    for use in (
+        lambda: store.append("ada", "c", [{"id": "i"}]),
+        lambda: store.replace(one),
+        lambda: store.lock("ada", "c", "h"),
+        end,
+    ):
+        stores.clock.now += days - 3
+        use()
+        stores.clock.now += 2
+        assert stores.responses.sweep() == 0
+        assert store.load("ada", "c") is not None
+    store.lock("ada", "c", "h")
+    # As long as it is held.
+    for _ in range(2):
+        stores.clock.now += days - 1
+        stores.responses.renew("h", [], ["h"])
+        assert stores.responses.sweep() == 0
+    end()
+    assert len(store.items("ada", "c")) == 1
+    stores.clock.now += days
+    assert not store.append("ada", "c", [{"id": "j"}])
+    assert not store.replace(one)
+    with pytest.raises(ConversationLocked):
+        store.lock("ada", "c", "h")
+    assert stores.responses.sweep() == 2
 
 
 def test_a_row_is_bound_to_its_place(stores: Stores) -> None:

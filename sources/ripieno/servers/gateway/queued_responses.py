@@ -10,7 +10,7 @@ from ripieno.jsonvalues import EMPTY
 from ripieno.servers.gateway.application import serving_of
 from ripieno.servers.gateway.endpoint import Endpoint
 from ripieno.servers.gateway.gateway import protocols_of
-from ripieno.servers.gateway.stored.library import StoreUnusable
+from ripieno.servers.gateway.stored.use import StoreUnusable
 from ripieno.servers.http.bodies import routes_of
 from ripieno.servers.http.errors import refusal_of
 from ripieno.storage.databases.contract import Disconnected

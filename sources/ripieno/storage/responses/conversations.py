@@ -1,10 +1,14 @@
-"""The rows of conversations: their items, in order, and the lock of the response that is in progress."""
+"""The rows of conversations: their items, in order, and the lock of the response that is in progress.
+
+A conversation expires some time after its last use. An item is found by the digest of its identifier: clients and
+models choose those, of any length and with any character.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.jsonvalues import encode, parse
+from ripieno.jsonvalues import digest, encode, parse
 from ripieno.storage.databases.contract import Connection
 from ripieno.storage.responses.caller_keys import RowCipher
 from ripieno.storage.responses.rows import ChainTooLong, ConversationLocked, StoredConversation
@@ -15,7 +19,8 @@ _MINE = "caller = ? AND identifier = ?"
 _ITEMS = "caller = ? AND conversation = ?"
 # It can be repeated, if it is not known whether it was written.
 _LOCK = f"""
-    UPDATE response_conversations SET holder = ?, until = ? WHERE {_MINE} AND (holder IN ('', ?) OR until <= ?)
+    UPDATE response_conversations SET holder = ?, until = ?, expires = ?
+        WHERE {_MINE} AND expires > ? AND (holder IN ('', ?) OR until <= ?)
 """
 _ITEM = """
     SELECT {} FROM conversation_items AS one JOIN response_conversations AS two
@@ -55,8 +60,8 @@ class ConversationStore(Rows):
         body = _read(cipher, found[0], "conversation", identifier)
         return StoredConversation(caller=caller, identifier=identifier, body=body)
 
-    def replace(self, one: StoredConversation) -> None:
-        """Replaces the body of a conversation. Errors: ``StoreFull``."""
+    def replace(self, one: StoredConversation) -> bool:
+        """Replaces the body of a conversation. False if there is none any more. Errors: ``StoreFull``."""
         data = encode(one.body)
         sealed = self.keys.access(one.caller).seal(data, "conversation", one.identifier)
         with self.database.writing("written") as connection:
@@ -65,10 +70,10 @@ class ConversationStore(Rows):
             # A shorter one is written also for a caller who has too much.
             if found is not None and (more := len(data) - int(found[0])) > 0:
                 self.check_room(connection, one.caller, more)
-            connection.execute(
-                f"UPDATE response_conversations SET size = ?, body = ? WHERE {_MINE}",
-                (len(data), sealed, named(one.caller), one.identifier),
-            )
+            now = self.now(connection)
+            query = f"UPDATE response_conversations SET size = ?, body = ?, expires = ? WHERE {_MINE} AND expires > ?"
+            values = (len(data), sealed, now + self.limits.seconds, named(one.caller), one.identifier, now)
+            return connection.execute(query, values).rowcount > 0
 
     def delete(self, caller: str, identifier: str) -> bool:
         """Deletes a conversation and its items. Returns whether it was there."""
@@ -108,33 +113,44 @@ class ConversationStore(Rows):
         """An item of one of the caller's conversations; None if there is none, or that has expired."""
         with self.database.using("read") as connection:
             query = _ITEM.format("one.conversation, one.body")
-            found = connection.execute(query, (named(caller), name, self.now(connection))).fetchone()
+            found = connection.execute(query, (named(caller), digest(name), self.now(connection))).fetchone()
         cipher = None if found is None else self.keys.find(caller)
-        return None if found is None or cipher is None else _read(cipher, found[1], "item", found[0], name)
+        return None if found is None or cipher is None else _read(cipher, found[1], "item", found[0], digest(name))
 
     def item_size(self, caller: str, name: str) -> int:
         """The bytes of an item of one of the caller's conversations; 0 if there is none, or that has expired."""
         with self.database.using("read") as connection:
-            found = connection.execute(_ITEM.format("one.size"), (named(caller), name, self.now(connection))).fetchone()
+            values = (named(caller), digest(name), self.now(connection))
+            found = connection.execute(_ITEM.format("one.size"), values).fetchone()
         return 0 if found is None else int(found[0])
 
-    def append(self, caller: str, identifier: str, items: Sequence[Item]) -> None:
-        """Adds items, which have identifiers. Errors: ``StoreFull``, ``ChainTooLong``."""
+    def append(self, caller: str, identifier: str, items: Sequence[Item]) -> bool:
+        """Adds items, which have identifiers. False if there is no conversation any more.
+
+        Errors: ``StoreFull``, ``ChainTooLong``.
+        """
         with self.database.writing("written") as connection:
             self.check_room(connection, caller)
-            self._append(connection, caller, identifier, items)
+            now = self.now(connection)
+            # Until the commit, nobody else adds items, whose numbers would be the same.
+            query = f"UPDATE response_conversations SET expires = ? WHERE {_MINE} AND expires > ?"
+            values = (now + self.limits.seconds, named(caller), identifier, now)
+            found = connection.execute(query, values).rowcount > 0
+            if found:
+                self._append(connection, caller, identifier, items)
+            return found
 
     def remove(self, caller: str, identifier: str, item: str) -> bool:
         """Deletes an item. Returns whether it was there."""
         with self.database.using("written") as connection:
             query = f"DELETE FROM conversation_items WHERE {_ITEMS} AND identifier = ?"
-            return connection.execute(query, (named(caller), identifier, item)).rowcount > 0
+            return connection.execute(query, (named(caller), identifier, digest(item))).rowcount > 0
 
     def lock(self, caller: str, identifier: str, response: str) -> None:
         """Holds a conversation for one response, as long as ``renew`` is called. Errors: ``ConversationLocked``."""
         with self.database.using("written") as connection:
             now = self.now(connection)
-            values = (response, now + LEASE, named(caller), identifier, response, now)
+            values = (response, now + LEASE, now + self.limits.seconds, named(caller), identifier, now, response, now)
             if not connection.execute(_LOCK, values).rowcount:
                 raise ConversationLocked("Another response of this conversation is in progress. Wait for its end.")
 
@@ -150,10 +166,12 @@ class ConversationStore(Rows):
 
     def finish(
         self, connection: Connection, caller: str, identifier: str, response: str, items: Sequence[Item]
-    ) -> None:
-        """Adds the items of a response to the conversation that it holds, and ends the hold."""
-        if self.release(connection, caller, identifier, response):
+    ) -> bool:
+        """Adds the items of a response to the conversation that it holds, and ends the hold. False if it holds none."""
+        held = self.release(connection, caller, identifier, response)
+        if held:
             self._append(connection, caller, identifier, items, bounded=False)
+        return held
 
     def release(self, connection: Connection, caller: str, identifier: str, response: str) -> bool:
         """Ends the hold of a response, in a transaction. False if it held nothing."""
@@ -164,10 +182,11 @@ class ConversationStore(Rows):
     def _append(
         self, connection: Connection, caller: str, identifier: str, items: Sequence[Item], *, bounded: bool = True
     ) -> None:
+        """Adds items in a transaction that has written the row of the conversation."""
         query = f"SELECT max(number), sum(size) FROM conversation_items WHERE {_ITEMS}"
         number, size = connection.execute(query, (named(caller), identifier)).fetchone()
         cipher = self.keys.access(caller)
-        rows = [(one["id"], encode(one)) for one in items]
+        rows = [(digest(one["id"]), encode(one)) for one in items]
         if bounded:
             self._bound(int(size or 0) + sum(len(data) for _, data in rows))
         for place, (name, data) in enumerate(rows, int(number or 0) + 1):

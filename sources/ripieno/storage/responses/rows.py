@@ -17,7 +17,7 @@ class StoreFull(InputError):
 
 
 class ConversationLocked(InputError):
-    """Another response of the conversation is in progress."""
+    """Another response of the conversation is in progress, or has taken it."""
 
     code = "conversation_locked"
 

@@ -23,6 +23,7 @@ _OPEN = "status IN ('queued', 'in_progress')"
 _SAVE = """
     INSERT INTO responses (caller, identifier, parent, conversation, status, background, cancelling, holder, until,
         expires, links, chain, size, body) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (caller, identifier) DO NOTHING
 """
 # A run that has lost its lease changes nothing.
 _END = f"UPDATE responses SET status = ?, holder = '', chain = ?, size = ?, body = ? WHERE {_MINE} AND holder = ?"
@@ -70,13 +71,15 @@ class Rows:
             )
 
     def sweep(self) -> int:
-        """Deletes all that has expired; returns the number of rows."""
+        """Deletes all that has expired, except for conversations that are held; returns the number of rows."""
         with self.database.writing("written") as connection:
             now = self.now(connection)
             gone = "SELECT 1 FROM response_conversations AS one WHERE one.caller = conversation_items.caller"
             count = 0
-            for table in ("responses", "response_events", "response_conversations"):
+            for table in ("responses", "response_events"):
                 count += connection.execute(f"DELETE FROM {table} WHERE expires <= ?", (now,)).rowcount
+            query = "DELETE FROM response_conversations WHERE expires <= ? AND until <= ?"
+            count += connection.execute(query, (now, now)).rowcount
             orphans = f"DELETE FROM conversation_items WHERE NOT EXISTS ({gone} AND one.identifier = conversation)"
             return count + connection.execute(orphans).rowcount
 
@@ -128,24 +131,21 @@ class ResponseStore(Rows):
                 f"and {self.limits.chain} are read. Send a shorter conversation, without previous_response_id."
             )
 
-    def save(self, row: StoredResponse, connection: Connection | None = None) -> None:
-        """Writes a new response, durably. With a ``holder`` it is held until ``LEASE`` seconds after a ``renew``."""
+    def save(self, row: StoredResponse, connection: Connection | None = None) -> bool:
+        """Writes a new response, durably. With a ``holder`` it is held until ``LEASE`` seconds after a ``renew``.
+
+        False if it is there: an earlier try has written it, whose acknowledgement was lost.
+        """
         if connection is None:
             with self.database.writing("written") as own:
-                self.save(row, own)
-            return
+                return self.save(row, own)
         data = encode(row.body)
         sealed = self.keys.access(row.caller).seal(data, "response", row.identifier)
         now = self.now(connection)
         until = now + LEASE if row.holder else 0.0
         place = (named(row.caller), row.identifier, row.parent, row.conversation, row.status, int(row.background))
-        connection.execute(
-            _SAVE,
-            (
-                *place,
-                *(row.holder, until, now + self.limits.seconds, row.links, row.chain + len(data), len(data), sealed),
-            ),
-        )
+        rest = (row.holder, until, now + self.limits.seconds, row.links, row.chain + len(data), len(data), sealed)
+        return connection.execute(_SAVE, (*place, *rest)).rowcount > 0
 
     def take(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
         """Holds a queued response. False if it is not queued any more."""

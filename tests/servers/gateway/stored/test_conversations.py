@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import random
 import threading
 from typing import Any
 
@@ -16,7 +17,7 @@ from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.models.protocol import Asked
 from ripieno.servers.gateway import application
 from ripieno.servers.gateway.endpoint import Endpoint
-from tests.servers.gateway.stored.test_background import gated
+from tests.servers.gateway.stored.test_background import ended, gated
 from tests.support.gateways import KINDS, MODEL, says
 from tests.support.postgresql import NewPlace
 from tests.support.stores import CHAT, SECRET, storing
@@ -99,6 +100,38 @@ async def test_a_request_that_fails_leaves_its_conversation(tmp_path: pathlib.Pa
                 await client.conversations.create(extra_body=body)
         most = {f"{number:ä>64}": "ä" * 512 for number in range(16)}
         assert (await client.conversations.create(metadata=most)).metadata == most
+
+
+async def test_clients_choose_any_identifiers(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
+    tools: Any = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]
+    settings: Any = {"ensembles": ("io",), "recorded": True}
+    async with storing(tmp_path, place=new_place(), **settings) as gateway, gateway.client() as client:
+        for name in ("\0", "ä\n", "%", " ", random.Random(1).randbytes(9_000).hex()):
+            said: Any = {**message("Hi."), "id": name}
+            conversation = await client.conversations.create(items=[said])
+            assert [one.id for one in (await client.conversations.items.list(conversation.id)).data] == [name]
+            refer: Any = [{"type": "item_reference", "id": name}]
+            done = await client.responses.create(model="any", input=refer, conversation=conversation.id)
+            assert done.output_text == "I read Hi. Hi."
+            await client.conversations.items.create(conversation.id, items=[said, message("More.")])
+            # It is there once.
+            assert len((await client.conversations.items.list(conversation.id)).data) == 3
+            assert await client.conversations.items.retrieve(name, conversation_id=conversation.id)
+            await client.conversations.items.delete(name, conversation_id=conversation.id)
+            with pytest.raises(openai.NotFoundError, match="no item"):
+                await client.responses.create(model="any", input=refer)
+            called: Any = [
+                message("Look."),
+                {"type": "function_call", "call_id": name, "name": "look", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": name, "output": "nothing"},
+            ]
+            for background in (False, True):
+                made = await client.responses.create(model="any", input=called, tools=tools, background=background)
+                assert (await ended(client, made)).output_text == "I read Look."
+            with pytest.raises(openai.BadRequestError, match="not stored here"):
+                await client.responses.create(model="any", input="Hi.", previous_response_id=name)
+            with pytest.raises(openai.NotFoundError, match="no conversation"):
+                await client.responses.create(model="any", input="Hi.", conversation=name)
 
 
 # Limits, which count a conversation as a part of the request that continues it.

@@ -16,7 +16,7 @@ from ripieno.approvals import Approve, DeferredConfirmer
 from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.exceptions import RipienoError
-from ripieno.servers.gateway.stored import background
+from ripieno.servers.gateway.stored import background, use
 from ripieno.servers.gateway.stored.background import BackgroundRuns
 from ripieno.servers.gateway.stored.library import Library
 from ripieno.servers.gateway.stored.requests import StoredRequest
@@ -26,7 +26,7 @@ from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import cut_record
 from ripieno.storage.responses.conversations import ConversationStore
-from ripieno.storage.responses.rows import StoredConversation, StoredResponse
+from ripieno.storage.responses.rows import ConversationLocked, StoredConversation, StoredResponse
 from ripieno.storage.responses.store import LEASE, ResponseStore
 from ripieno.testing import call, turn
 from tests.servers.gateway.stored.test_background import collected, ended
@@ -142,7 +142,7 @@ class Site:
 async def running(place: pathlib.Path | str) -> AsyncGenerator[Site, None]:
     """A process that waits for nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(background, "_BEAT", 0.01)
+        patch.setattr(use, "_BEAT", 0.01)
         patch.setattr(background, "_COLLECTED", 0.0)
         async with asyncio.timeout(HANG):
             made = Site(place)
@@ -213,10 +213,26 @@ async def test_an_end_that_fails_is_stored_later_and_once(place: pathlib.Path | 
         assert (await site.request(conversation)).identifier
 
 
+@pytest.mark.parametrize("way", ["before", "after"])
+async def test_an_answer_that_cannot_be_kept_at_once_is_kept_later_and_once(
+    place: pathlib.Path | str, way: str
+) -> None:
+    async with running(place) as site:
+        conversation = await site.conversation()
+        request = await site.request(conversation)
+        setattr(site.database, way, 2)
+        await site.library.keep(request, COMPLETED)
+        assert (await site.row(request)).body["response"] == COMPLETED
+        assert site.library.holding == set()
+        items = await site.library.run(site.library.conversations.items, "ada", conversation)
+        assert [one.get("role") for one in items] == ["user", "assistant"]
+        assert (await site.request(conversation)).identifier
+
+
 async def test_what_cannot_be_ended_is_not_renewed(place: pathlib.Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another run of the process is."""
     async with running(place) as site:
-        monkeypatch.setattr(background, "LEASE", 0.0)
+        monkeypatch.setattr(use, "LEASE", 0.0)
         go = asyncio.Event()
 
         async def end_badly(receive: Receive, send: Send) -> None:
@@ -330,16 +346,59 @@ async def test_a_run_that_has_not_begun_is_not_lost(place: pathlib.Path | str) -
         assert (await site.row(request)).status == "completed"
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_an_answer_that_has_lost_its_conversation_fails(
+    place: pathlib.Path | str, caplog: pytest.LogCaptureFixture, *, deleted: bool
+) -> None:
+    async with running(place) as site:
+
+        async def take(conversation: str) -> None:
+            if deleted:
+                await site.library.run(site.library.conversations.delete, "ada", conversation)
+            else:
+                site.clock.now += LEASE
+                await site.library.keep(await site.request(conversation), COMPLETED)
+
+        async def answer(receive: Receive, send: Send) -> None:
+            await write(send, BEGUN)
+            await take(conversation)
+            await write(send, END)
+
+        conversation = await site.conversation()
+        request = await site.request(conversation)
+        await site.runs.start(request, answer, streamed=True)
+        await site.idle()
+        row = await site.row(request)
+        assert (row.status, row.body["response"]["error"]["code"]) == ("failed", "conversation_locked")
+        events = await collected(site.runs, request.identifier)
+        assert events.startswith(BEGUN)
+        assert b"response.completed" not in events
+        assert b'"code":"conversation_locked"' in events
+        # The client waits for it.
+        if deleted:
+            await site.conversation()
+        request = await site.request(conversation)
+        await take(conversation)
+        with pytest.raises(ConversationLocked, match="not in it"):
+            await site.library.keep(request, COMPLETED)
+        assert await site.library.load("ada", request.identifier) is None
+        items = await site.library.run(site.library.conversations.items, "ada", conversation)
+        assert len(items) == (0 if deleted else 3)
+        await site.library.release(request)
+        assert site.library.holding == set()
+        assert caplog.messages == ["The hold of a conversation was lost, so that a response of it fails."] * 2
+
+
 def failing(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str, when: Callable[..., bool]) -> list[Any]:
     """Lets a method of a store fail as if its database were away. Returns the arguments of each failure."""
     found: list[Any] = []
     original = getattr(kind, name)
 
-    def method(*given: Any) -> Any:
+    def method(*given: Any, **named: Any) -> Any:
         if when(*given):
             found.append(given[1:])
             raise Disconnected("The server of the database went away.")
-        return original(*given)
+        return original(*given, **named)
 
     monkeypatch.setattr(kind, name, method)
     return found
@@ -356,6 +415,7 @@ async def read(client: openai.AsyncOpenAI, **asking: Any) -> None:
 async def test_a_hold_that_cannot_be_ended_leaves_the_answer_whole(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, new_place: NewPlace
 ) -> None:
+    monkeypatch.setattr(use, "LEASE", 0.0)
     async with storing(tmp_path, place=new_place()) as gateway, gateway.client() as client:
         conversation = await client.conversations.create()
         failing(monkeypatch, Library, "_keep", lambda *_: True)
@@ -370,11 +430,36 @@ async def test_a_hold_that_cannot_be_ended_leaves_the_answer_whole(
         assert done.status == "completed"
 
 
+async def test_a_deletion_that_fails_can_be_repeated(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, new_place: NewPlace
+) -> None:
+    play = [turn("I read.", calls=[call("read_file", "r", path="a.txt")]), turn("Done.", expect=["r"])]
+    settings: Any = {"ensembles": ("io",), "recorded": True}
+    async with storing(tmp_path, play, place=new_place(), **settings) as gateway, gateway.client() as client:
+        (tmp_path / "workspace" / "a.txt").write_text("forty-two")
+        response = await client.responses.create(model="any", input="Read a.txt.")
+        journal: Any = gateway.front.assembly.execution.reporter.recorder
+        kinds: tuple[type[Any], ...] = (PausedStore, Journal, ResponseStore)
+        for kind, name in zip(kinds, ("forget", "delete", "delete"), strict=True):
+            with monkeypatch.context() as patch:
+                failing(patch, kind, name, lambda *_: True)
+                with pytest.raises(openai.InternalServerError) as caught:
+                    await client.responses.delete(response.id)
+                assert caught.value.code == "store_unusable"
+            assert (await client.responses.retrieve(response.id)).id == response.id
+        await client.responses.delete(response.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(response.id)
+        lines = list(journal.lines(response.id))
+        assert [line.stage for line in lines].count("deleted") == 1
+        assert all(line.record is None for line in lines if line.stage != "deleted")
+
+
 @pytest.mark.parametrize("way", ["whole", "streamed", "background"])
 async def test_the_result_of_an_approved_call_stays_until_its_response_is_stored(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, new_place: NewPlace, way: str
 ) -> None:
-    monkeypatch.setattr(background, "LEASE", 0.0)
+    monkeypatch.setattr(use, "LEASE", 0.0)
     play = [turn("I write.", calls=[call("write_file", "w", path="a.txt", content="one")]), turn("Done.", expect=["w"])]
     settings: dict[str, Any] = {"ensembles": ("io",), "absent": "defer", "confirmer": DeferredConfirmer()}
     async with storing(tmp_path, play, place=new_place(), **settings) as gateway, gateway.client() as client:

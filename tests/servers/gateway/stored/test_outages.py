@@ -11,7 +11,8 @@ import pytest
 from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.servers.gateway.stored import background
 from ripieno.servers.gateway.stored.background import BackgroundRuns
-from ripieno.servers.gateway.stored.library import Library, StoreUnusable
+from ripieno.servers.gateway.stored.library import Library
+from ripieno.servers.gateway.stored.use import StoreUnusable
 from ripieno.storage.databases.opening import database_at
 from tests.support.interruptions import way_to
 from tests.support.postgresql import address_of_schema

@@ -8,12 +8,13 @@ from typing import Any
 import openai
 import pytest
 
-from ripieno.approvals import DeferredConfirmer
+from ripieno.approvals import Approve, DeferredConfirmer
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.events import Event
 from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
+from ripieno.exceptions import ResourceFault
 from ripieno.models.protocol import Asked
 from ripieno.testing import call, turn
 from tests.counts import count
@@ -392,11 +393,19 @@ async def test_the_journal_forgets_what_is_deleted(tmp_path: pathlib.Path, new_p
             journal: Any = gateway.front.assembly.execution.reporter.recorder
             lines = list(journal.lines(first.id, owner="ada"))
             assert any(line.stage == "finished" and line.record is not None for line in lines)
+            outputs = gateway.front.assembly.surroundings.outputs
+            assert outputs is not None
+            kept = outputs.keep("The rest of a long output.", first.id, 1_000)
+            assert kept is not None
             await client.responses.delete(first.id)
-        kept = list(journal.lines(first.id, owner="ada"))
-        assert [line.stage for line in kept] == [*(line.stage for line in lines), "deleted"]
-        assert all(line.record is None for line in kept[:-1])
+            with pytest.raises(ResourceFault):
+                outputs.load(kept[0], first.id)
+        left = list(journal.lines(first.id, owner="ada"))
+        assert [line.stage for line in left] == [*(line.stage for line in lines), "deleted"]
+        assert all(line.record is None for line in left[:-1])
         assert journal.verify() is None
+    # The gateway has cleaned them.
+    assert b"forty-two" not in files_of(tmp_path / "state")
 
 
 async def test_deleting_a_response_that_waits_forgets_its_conversation(
@@ -411,6 +420,28 @@ async def test_deleting_a_response_that_waits_forgets_its_conversation(
         assert [one.identifier for one in store.all()] == [first.id]
         await client.responses.delete(first.id)
         assert store.all() == ()
+
+
+async def test_deleting_another_look_at_a_response_that_waits_keeps_its_conversation(
+    tmp_path: pathlib.Path, new_place: NewPlace
+) -> None:
+    play = [turn("I write.", calls=[call("write_file", "w", path="a.txt", content="one")]), turn("Done.", expect=["w"])]
+    settings: Any = {"ensembles": ("io",), "absent": "defer", "confirmer": DeferredConfirmer(), "recorded": True}
+    async with storing(tmp_path, play, place=new_place(), **settings) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="Go.")
+        look = await client.responses.create(model="any", input=[], previous_response_id=first.id)
+        assert (first.status, look.status) == ("incomplete", "incomplete")
+        await client.responses.delete(look.id)
+        store = PausedStore(gateway.database)
+        (paused,) = store.all()
+        store.answer(paused.identifier, {one.invocation: Approve() for one in paused.unanswered}, owner=paused.owner)
+        done = await client.responses.create(model="any", input=[], previous_response_id=first.id)
+        assert (done.status, done.output_text) == ("completed", "Done.")
+        # It waits no more: what the journal has of it is also of the last one.
+        journal: Any = gateway.front.assembly.execution.reporter.recorder
+        assert any(line.stage == "finished" and line.record is not None for line in journal.lines(first.id))
+        await client.responses.delete(done.id)
+        assert all(line.record is None for line in journal.lines(first.id) if line.stage != "deleted")
 
 
 async def test_without_a_store_all_is_refused_by_name(tmp_path: pathlib.Path) -> None:

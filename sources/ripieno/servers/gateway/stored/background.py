@@ -8,7 +8,7 @@ import contextlib
 import contextvars
 import dataclasses
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.types import Message, Receive, Send
@@ -16,12 +16,13 @@ from starlette.types import Message, Receive, Send
 from ripieno.exceptions import RipienoError
 from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.events import KEPT, LAST, content, last_events, named, pieces
-from ripieno.servers.gateway.stored.library import CANCELLED, Library, StoreUnusable
+from ripieno.servers.gateway.stored.library import CANCELLED, Library
 from ripieno.servers.gateway.stored.requests import StoredRequest
+from ripieno.servers.gateway.stored.use import StoreUnusable
 from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Submission
-from ripieno.storage.responses.rows import OPEN_STATUSES
-from ripieno.storage.responses.store import LEASE, topic_of
+from ripieno.storage.responses.rows import OPEN_STATUSES, ConversationLocked
+from ripieno.storage.responses.store import topic_of
 
 _logger = logging.getLogger(__name__)
 #: Seconds for which events are collected before they are written.
@@ -47,12 +48,12 @@ class BackgroundRun:
         self._cancelled = asyncio.Event()
         self._items: list[Mapping[str, Any]] = []
         self._last: Mapping[str, Any] | None = None
-        #: Whether nothing is left to store, and until when the end is tried again, by the loop's clock.
+        #: Whether nothing is left to store.
         self._ended = False
-        self._until: float | None = None
-        #: The events that may not be written yet, and the number of the first of them.
+        #: The events that may not be written yet, and the number of the first of them; those of the end.
         self._events: list[bytes] = []
         self._first = int(queued)
+        self._last_events: list[bytes] = []
         self._writing: asyncio.Task[None] | None = None
         #: Whether it was reported that events could not be written. The next ones are written with them.
         self._unwritten = False
@@ -86,16 +87,16 @@ class BackgroundRun:
         kept = False
         for piece in pieces(message.get("body", b"")):
             kind, data = named(piece)
+            if kind in LAST:
+                self._last = content(data)["response"]
+                kept = kind in KEPT
             # The first event of a queued response is stored.
             if self._streamed and not (self._queued and kind == "response.created"):
-                self._events.append(piece)
+                (self._events if self._last is None else self._last_events).append(piece)
             if kind == "response.created":
                 await self._begin(content(data)["response"])
             elif kind == "response.output_item.done":
                 self._items.append(content(data)["item"])
-            elif kind in LAST:
-                self._last = content(data)["response"]
-                kept = kind in KEPT
         if kept:
             await self._store()
         elif self._last is None and self._streamed and self._writing is None:
@@ -130,40 +131,39 @@ class BackgroundRun:
                 await self._library.release(self.request)
 
     async def _store(self) -> None:
-        """Stores the end. While the store cannot be used, it is tried again, as long as a lease. Errors: of ``run``."""
+        """Stores the end. Errors: those of ``run_again``."""
         if self._writing is not None:
             await asyncio.wait((self._writing,))
         if self._ended or self.begun.exception() is not None:
             return
         if self._last is None:
-            self._last = self._cancelled_response(self.begun.result())
-        loop = asyncio.get_running_loop()
-        while not self._ended:
-            try:
-                await self._library.run(self._end, self._last)
-            except StoreUnusable:
-                if self._until is None:
-                    self._until = loop.time() + LEASE
-                if loop.time() >= self._until:
-                    raise
-                await asyncio.sleep(_BEAT)
+            self._last = self._failed({**self.begun.result(), "output": self._items}, "cancelled", CANCELLED)
+        await self._library.run_again(self.request, self._end)
 
-    def _cancelled_response(self, begun: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The response at its end if it was cancelled, with the items that are complete."""
-        response = {**begun, "output": self._items}
+    def _failed(self, response: Mapping[str, Any], status: str, error: Mapping[str, Any]) -> dict[str, Any]:
+        """The response if it does not end as it would; its events end so, too."""
         number = self._first + len(self._events)
-        self._events += last_events(response, "failed", number, error=CANCELLED)
-        return {**response, "status": "cancelled"}
+        self._last_events = last_events(response, "failed", number, error=error)
+        return {**response, "status": status}
 
-    def _end(self, response: Mapping[str, Any]) -> None:
+    def _end(self) -> None:
         """Can be repeated. Errors: ``RipienoError`` if another process has ended the response."""
+        assert self._last is not None
+        try:
+            self._write_end(self._last)
+        except ConversationLocked as error:
+            failure = {"code": error.code, "message": str(error)}
+            self._last = {**self._failed(self._last, "failed", failure), "error": failure}
+            self._write_end(self._last)
+
+    def _write_end(self, response: Mapping[str, Any]) -> None:
         library = self._library
         row = library.row_of(self.request, response)
         with library.responses.database.writing("written") as connection:
             held = library.responses.holds(connection, *self.key, library.holder)
             if held:
                 if self._streamed:
-                    self._append(connection)
+                    self._append(connection, self._last_events)
                 library.responses.end(row, library.holder, connection)
                 library.finish(self.request, row, connection)
         if held:
@@ -199,9 +199,9 @@ class BackgroundRun:
         self._first += count
         del self._events[:count]
 
-    def _append(self, connection: Any) -> int:
-        """Writes the events; returns how many."""
-        events = tuple(self._events)
+    def _append(self, connection: Any, more: Sequence[bytes] = ()) -> int:
+        """Writes the events, and ``more``; returns how many."""
+        events = (*self._events, *more)
         if events:
             self._library.responses.append(connection, *self.key, self._first, events)
         return len(events)
@@ -329,7 +329,7 @@ class BackgroundRuns:
                 # After a failure, a deletion shows whether the store can be written again.
                 if since >= _SWEPT or library.failure is not None:
                     since = 0.0
-                    await library.run(library.responses.sweep, patient=False)
+                    await library.run(library.sweep, patient=False)
                 await self.renew()
                 library.recover()
             except StoreUnusable:

@@ -89,7 +89,8 @@ class _Conversations:
         if "metadata" not in native:
             raise RequestInvalidity("The request has no metadata.", parameter="metadata")
         one = changed(one, metadata=_metadata_in(native))
-        await self._library.run(self._store.replace, one)
+        if not await self._library.run(self._store.replace, one):
+            raise not_found(NO_CONVERSATION)
         return _described(one)
 
     async def delete(self, request: Request) -> Response:
@@ -109,7 +110,8 @@ class _Conversations:
         with self._budget.reserve() as reservation:
             native = await self._read(request, reservation)
             items = identified(_items_in(native), new_identifier(CONVERSATION))
-            await self._library.run(self._store.append, one.caller, one.identifier, items)
+            if not await self._library.run(self._store.append, one.caller, one.identifier, items):
+                raise not_found(NO_CONVERSATION)
             return json_response(encode(page_of(items, {"order": "asc", "limit": "100"})))
 
     async def item(self, request: Request) -> Response:

@@ -6,21 +6,22 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.journal import open_database
 from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
-from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
-from ripieno.models.protocol import Native, Refusal
+from ripieno.models.protocol import Native
 from ripieno.servers.gateway.events import created, last_events
 from ripieno.servers.gateway.stored.referred_items import ReferredItems
 from ripieno.servers.gateway.stored.requests import (
     CONVERSATION,
     NO_CONVERSATION,
+    NOT_CONTINUED,
     RESPONSE,
+    UNFINISHED,
     References,
     StoredRequest,
     Waiting,
@@ -29,45 +30,32 @@ from ripieno.servers.gateway.stored.requests import (
     new_identifier,
     not_found,
 )
+from ripieno.servers.gateway.stored.use import StoreUnusable, StoreUse
 from ripieno.servers.http.limits import Refused, Reservation
-from ripieno.storage.databases.contract import Database, Disconnected
+from ripieno.storage.databases.contract import Database
 from ripieno.storage.journal import Journal
+from ripieno.storage.outputs import Outputs
 from ripieno.storage.responses.caller_keys import CallerKeys
 from ripieno.storage.responses.conversations import ConversationStore
-from ripieno.storage.responses.rows import ChainBroken, StoredResponse, StoreLimits
+from ripieno.storage.responses.rows import ChainBroken, ConversationLocked, StoredResponse, StoreLimits
 from ripieno.storage.responses.store import LEASE, ResponseStore
 
 _logger = logging.getLogger(__name__)
-_Result = TypeVar("_Result")
 #: The statuses of responses that can be continued; some clients get the last one.
 _ENDED = ("completed", "incomplete", "requires_action")
-_UNFINISHED = Refusal(
-    status=400,
-    code="previous_response_not_completed",
-    message="The previous response has not ended, or has failed, so it cannot be continued. Wait for its end, or "
-    "continue the one before.",
-    parameter="previous_response_id",
-)
 #: The error of a stream that was cancelled: streams have no event of their own for that.
 CANCELLED = {"code": "cancelled", "message": "The response was cancelled."}
-#: Seconds after which a client may try again what needs the store.
-_RETRY = 5.0
 _LOST = (
     "The server that ran this response ended, or could not reach its database for some time, before it was complete. "
     "Send the request again."
 )
-_BROKEN = "The previous response is not stored here, or one that it continues is not. Send the whole conversation."
+_TAKEN = (
+    "Another response has continued the conversation meanwhile, or it was deleted, so this answer is not in it. Send "
+    "the request again."
+)
 
 
-class StoreUnusable(Refused):
-    """A failure of the database, whose reason is in the log."""
-
-    def __init__(self) -> None:
-        message = "The store of responses cannot be used now. The log of the server has the reason."
-        super().__init__(Refusal(status=503, code="store_unusable", message=message, seconds=_RETRY))
-
-
-class Library:
+class Library(StoreUse):
     """The stored responses and conversations of all callers of a gateway.
 
     ``holder`` names this process among those that answer responses. A response holds its conversation by its own name.
@@ -80,8 +68,12 @@ class Library:
         secret: bytes,
         clock: Callable[[], float] | None = None,
         journal: Journal | None = None,
+        *,
+        outputs: Outputs | None = None,
     ) -> None:
+        super().__init__()
         self._journal = journal
+        self._outputs = outputs
         self._paused = PausedStore(database)
         self.settings = settings
         self.holder = secrets.token_hex(8)
@@ -96,10 +88,10 @@ class Library:
         keys = CallerKeys.beside(database, secret)
         self.responses = ResponseStore(database, keys, limits, clock)
         self.conversations = ConversationStore(database, keys, limits, clock)
-        #: The last failure of the database, until it can be used again.
-        self.failure: InputError | None = None
         #: The requests of this process that hold a conversation.
         self.holding: set[StoredRequest] = set()
+        #: Whether what was deleted from the journal was removed from its files.
+        self._cleaned = True
 
     @classmethod
     def of(
@@ -108,7 +100,7 @@ class Library:
         """The store in the database of the assembly's state. Errors: ``InputError`` without a state folder."""
         recorder = assembly.execution.reporter.recorder
         journal = recorder if isinstance(recorder, Journal) else None
-        return cls(database_of(assembly), settings, secret, clock, journal)
+        return cls(database_of(assembly), settings, secret, clock, journal, outputs=assembly.surroundings.outputs)
 
     async def read(self, native: Native, caller: str, reservation: Reservation) -> tuple[Native, StoredRequest | None]:
         """A request with the conversation that it continues, and what is to be stored; None if it has no part in that.
@@ -149,7 +141,7 @@ class Library:
         if parent is not None:
             size = self.responses.chain_size(request.caller, parent) if is_identifier(parent, RESPONSE) else None
             if size is None:
-                raise not_found(_NOT_CONTINUED)
+                raise not_found(NOT_CONTINUED)
             request.size = size
         elif name is not None:
             size = self.conversations.size(request.caller, name) if is_identifier(name, CONVERSATION) else None
@@ -165,10 +157,10 @@ class Library:
             try:
                 chain, request.links, request.chain = self.responses.begin(caller, parent)
             except ChainBroken:
-                raise not_found(_NOT_CONTINUED) from None
+                raise not_found(NOT_CONTINUED) from None
             last = chain[-1]
             if last.status not in _ENDED:
-                raise Refused(_UNFINISHED)
+                raise Refused(UNFINISHED)
             request.claim = Waiting.of(last.body)
             if request.claim is not None and not references.stores:
                 raise RequestInvalidity(
@@ -256,21 +248,27 @@ class Library:
     async def keep(self, request: StoredRequest, response: Mapping[str, Any]) -> None:
         """Stores the answer to a request, durably, and adds it to its conversation."""
         if request.identifier:
-            await self.run(self._keep, request, response)
+            await self.run_again(request, self._keep, request, response)
 
     def _keep(self, request: StoredRequest, response: Mapping[str, Any]) -> None:
         row = self.row_of(request, response)
         with self.responses.database.writing("written") as connection:
-            self.responses.save(row, connection)
-            self.finish(request, row, connection)
+            if self.responses.save(row, connection):
+                self.finish(request, row, connection)
         self.holding.discard(request)
 
     def finish(self, request: StoredRequest, row: StoredResponse, connection: Any) -> None:
-        """Adds a response to the conversation that it holds, if it can be continued, and ends the hold."""
-        name = request.references.conversation
+        """Adds a response to the conversation that it holds, if it can be continued, and ends the hold.
+
+        Errors: ``ConversationLocked`` if it does not hold it any more, for a response that would be added.
+        """
+        name, added = request.references.conversation, row.status in _ENDED
         if name is not None and request in self.holding:
-            items = [*row.body["input"], *row.body["output"]] if row.status in _ENDED else []
-            self.conversations.finish(connection, request.caller, name, request.identifier, items)
+            items = [*row.body["input"], *row.body["output"]] if added else []
+            held = self.conversations.finish(connection, request.caller, name, request.identifier, items)
+            if added and not held:
+                _logger.warning("The hold of a conversation was lost, so that a response of it fails.")
+                raise ConversationLocked(_TAKEN)
 
     def row_of(self, request: StoredRequest, response: Mapping[str, Any]) -> StoredResponse:
         """The row of a response."""
@@ -325,50 +323,38 @@ class Library:
                     return failed
         return self.responses.load(caller, identifier)
 
-    async def run(self, function: Callable[..., _Result], *arguments: object, patient: bool = True) -> _Result:
-        """Runs a function that uses the database in a thread: it may wait for the disk, or the network.
-
-        ``patient``: a cancelled wait goes on until the function has returned, since its work counts.
-        """
-        try:
-            result = await run_in_thread(function, *arguments, name="store", patient=patient)
-        except InputError as error:
-            if isinstance(error, RequestInvalidity) or getattr(error, "code", None) is not None:
-                raise
-            # It concerns the operator only, and once: all requests and runs fail meanwhile.
-            if self.failure is None:
-                _logger.error("The store of responses cannot be used. %s", error)
-            self.failure = error
-            raise StoreUnusable from error
-        # On a full disk, what only reads goes on.
-        if isinstance(self.failure, Disconnected):
-            self.recover()
-        return result
-
-    def recover(self) -> None:
-        """Reports that the store can be used again, if it could not."""
-        if self.failure is not None:
-            self.failure = None
-            _logger.warning("The store of responses can be used again.")
-
     def delete(self, row: StoredResponse) -> None:
-        """Deletes a response, its events, what the journal has of it, and the conversation of a call that waits."""
+        """Deletes a response with its events, its kept outputs, its journal, and the conversation of a call that waits.
+
+        Can be repeated: the response is there until the rest is deleted. That conversation has the name of the response
+        in which it began, and belongs to it: while it waits, another response that has continued it leaves it.
+        """
         for name in row.body.get("journal", ()):
+            began_before = name != row.identifier and self.responses.size(row.caller, name)
+            if began_before and self._paused.load(name, owner=row.caller) is not None:
+                continue
+            if self._outputs is not None:
+                self._outputs.forget(name)
             self._paused.forget(name, owner=row.caller)
             if self._journal is not None:
                 with contextlib.suppress(NameAbsence):
-                    self._journal.delete(name, owner=row.caller)
+                    self._journal.delete(name, owner=row.caller, clean=False)
+                    self._cleaned = False
         self.responses.delete(row.caller, row.identifier)
+
+    def sweep(self) -> None:
+        """Deletes what has expired, and removes what was deleted since the last time from the files of the journal."""
+        self.responses.sweep()
+        if not self._cleaned:
+            self._cleaned = True
+            self.responses.database.clean()
 
     def close(self) -> None:
         """Closes the databases. The next use opens them again."""
+        if not self._cleaned:
+            self.responses.database.clean()
         self.responses.keys.database.close()
         self.responses.database.close()
-
-
-_NOT_CONTINUED = Refusal(
-    status=400, code="previous_response_not_found", message=_BROKEN, parameter="previous_response_id"
-)
 
 
 def database_of(assembly: Assembly) -> Database:

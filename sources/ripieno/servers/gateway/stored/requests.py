@@ -30,6 +30,19 @@ NO_CONVERSATION = Refusal(
     status=404, message="There is no conversation with this identifier.", code="conversation_not_found"
 )
 NO_ITEM = Refusal(status=404, message="There is no item with this identifier.", code="item_not_found")
+NOT_CONTINUED = Refusal(
+    status=400,
+    code="previous_response_not_found",
+    message="The previous response is not stored here, or one that it continues is not. Send the whole conversation.",
+    parameter="previous_response_id",
+)
+UNFINISHED = Refusal(
+    status=400,
+    code="previous_response_not_completed",
+    message="The previous response has not ended, or has failed, so it cannot be continued. Wait for its end, or "
+    "continue the one before.",
+    parameter="previous_response_id",
+)
 
 
 def new_identifier(prefix: str) -> str:
@@ -109,6 +122,8 @@ class StoredRequest:
     claim: Waiting | None = None
     waiting: Waiting | None = None
     created: int = 0
+    #: Until when the end of its response is tried again, by the loop's clock, if it could not be stored at once.
+    until: float | None = None
     #: The request as it came, without its input, if a worker answers it.
     native: Native = dataclasses.field(default_factory=dict[str, Any])
 
