@@ -17,7 +17,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
-import json
 import logging
 import pathlib
 import threading
@@ -29,7 +28,6 @@ import sqlalchemy.exc
 
 from ripieno.canisters.serialization import deserialize, serialize
 from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
-from ripieno.jsonvalues import EMPTY
 from ripieno.storage.databases.contract import Disconnected, sentences
 from ripieno.storage.databases.postgresql import is_outage
 from ripieno.storage.dispatch import cron
@@ -48,6 +46,7 @@ from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
 from ripieno.storage.dispatch.queue_client import APPLICATION, IDLE, QueueClient
 from ripieno.storage.dispatch.queues import key_of, queue_after, queue_of
 from ripieno.storage.dispatch.rates import Rates
+from ripieno.storage.dispatch.rows import STATUSES, dispatched_of, schedule_of
 from ripieno.storage.dispatch.serializer import JsonSerializer
 
 #: The version of the workflow and its arguments. Workers of any release take those of the same version.
@@ -55,18 +54,6 @@ VERSION = "ripieno-1"
 _OCCURRENCE = "ripieno.occurrence"
 #: Seconds between looks for queued submissions of each priority.
 _LOOKS: Mapping[Priority, float] = {"normal": 0.75, "low": 3.0}
-_STATES: Mapping[State, Collection[str]] = {
-    "scheduled": ("DELAYED",),
-    "queued": ("ENQUEUED",),
-    "running": ("PENDING",),
-    "waiting": ("SUCCESS",),
-    "answered": ("SUCCESS",),
-    "ended": ("SUCCESS",),
-    "failed": ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"),
-    "cancelled": ("SUCCESS", "CANCELLED", "ENQUEUED", "DELAYED"),
-}
-#: The states of runs with certain finishes.
-_ENDED: Mapping[str, State] = {"open": "waiting", "error": "failed", "aborted": "failed", "cancelled": "cancelled"}
 _OVER = ["SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"]
 #: Rows that are read at once.
 _MOST = 1_000
@@ -114,12 +101,12 @@ class DbosDispatcher:
             found = client.find(identifier)
         if found is None:
             raise NameAbsence("submission", identifier)
-        return _dispatched(found)
+        return dispatched_of(found)
 
     def listed(
         self, *, owner: str | None = None, states: Collection[State] = (), limit: int = 100
     ) -> Sequence[Dispatched]:
-        statuses = sorted({one for state in states for one in _STATES[state]})
+        statuses = sorted({one for state in states for one in STATUSES[state]})
         listed: list[Dispatched] = []
         with self._using("read") as client:
             for offset in range(0, 1 << 31, _MOST):
@@ -131,7 +118,7 @@ class DbosDispatcher:
                     offset=offset,
                     sort_desc=True,
                 )
-                listed += (one for one in map(_dispatched, rows) if not states or one.state in states)
+                listed += (one for one in map(dispatched_of, rows) if not states or one.state in states)
                 if len(listed) >= limit or len(rows) < _MOST:
                     break
         return listed[:limit]
@@ -173,12 +160,12 @@ class DbosDispatcher:
                     }
                 ]
             )
-        return None if earlier is None else _schedule(earlier)
+        return None if earlier is None else schedule_of(earlier)
 
     def schedules(self) -> Sequence[Schedule]:
         with self._using("read") as client:
             rows = client.list_schedules()
-        return sorted(map(_schedule, rows), key=lambda one: one.name)
+        return sorted(map(schedule_of, rows), key=lambda one: one.name)
 
     def end_schedule(self, name: str) -> None:
         known = [one.name for one in self.schedules()]
@@ -339,59 +326,3 @@ def _options(submission: Submission, queue: str, key: str) -> dbos.EnqueueOption
         "queue_partition_key": key,
         "authenticated_user": submission.owner,
     }
-
-
-def _dispatched(row: dbos.WorkflowStatus) -> Dispatched:
-    output: Mapping[str, Any] = row.output or EMPTY
-    finish, reason = str(output.get("finish", "")), str(output.get("reason", ""))
-    if row.error is not None:
-        reason = str(row.error)
-    return Dispatched(
-        submission=_submission(row),
-        state=_state(row, finish),
-        submitted=_time(row.created_at),
-        finish=finish,
-        reason=reason,
-        worker=row.executor_id or "",
-        starts=_time(row.delay_until_epoch_ms) if row.delay_until_epoch_ms else None,
-        ended=_time(row.completed_at) if row.completed_at else None,
-    )
-
-
-def _submission(row: dbos.WorkflowStatus) -> Submission:
-    """The submission of a row; of another release's, only its names."""
-    assert row.input is not None
-    try:
-        return deserialize(Submission, row.input["args"][0])
-    except SerializationInvalidity:
-        owner, conversation = json.loads(row.queue_partition_key or '["", ""]')
-        return Submission(identifier=row.workflow_id, conversation=conversation, owner=owner)
-
-
-def _schedule(row: Mapping[str, Any]) -> Schedule:
-    """The schedule of a row; of another release's, without its submission."""
-    try:
-        submission = deserialize(Submission, row["context"]["submission"])
-    except SerializationInvalidity:
-        submission = Submission(identifier="", conversation="")
-    expression = row["schedule"]
-    return Schedule(name=row["schedule_name"], cron=expression, submission=submission, next=cron.next_time(expression))
-
-
-def _is_cancelled(row: dbos.WorkflowStatus) -> bool:
-    return bool((row.attributes or {}).get(CANCELLED))
-
-
-def _state(row: dbos.WorkflowStatus, finish: str) -> State:
-    if row.status == "SUCCESS":
-        return _ENDED.get(finish, "ended")
-    if row.status in ("ENQUEUED", "DELAYED") and _is_cancelled(row):
-        return "cancelled"
-    for state, statuses in _STATES.items():
-        if row.status in statuses:
-            return state
-    return "failed"
-
-
-def _time(milliseconds: int | None) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp((milliseconds or 0) / 1000, datetime.UTC)
