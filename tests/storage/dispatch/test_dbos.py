@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 import psycopg
@@ -83,12 +83,16 @@ class Queue:
         return [one.submission.identifier.partition("/")[0] for one in found]
 
     @contextlib.asynccontextmanager
-    async def working(self, stretch: Stretch, worker: str = "w", slots: int = 4) -> AsyncGenerator[None, None]:
+    async def working(
+        self, stretch: Stretch, worker: str = "w", slots: int = 4
+    ) -> AsyncGenerator[Callable[[], None], None]:
         async with (
             asyncio.timeout(HANG),
-            self.dispatcher.working(f"{worker}/{self.host}", hosts=[self.host], slots=slots, stretch=stretch),
+            self.dispatcher.working(
+                f"{worker}/{self.host}", hosts=[self.host], slots=slots, stretch=stretch
+            ) as take_no_more,
         ):
-            yield
+            yield take_no_more
 
     async def over(self, *names: str) -> None:
         """Waits until submissions have ended."""
@@ -165,6 +169,18 @@ async def test_low_priorities_have_one_place_beside_the_others(queue: Queue) -> 
         assert len(low) == 1
         free.set()
         await queue.over(*(f"low {number}" for number in range(3)))
+
+
+async def test_a_worker_that_takes_no_more_leaves_it_to_others(queue: Queue) -> None:
+    queue.dispatcher.repeat(Schedule(name=queue.host, cron="* * * * * *", submission=queue.one("pattern", "")))
+    work = Work(1)
+    async with queue.working(work.stretch) as take_no_more:
+        take_no_more()
+        # Each second one more: the worker looks more often.
+        while len(await asyncio.to_thread(queue.listed)) < 4:  # noqa: ASYNC110  in a database
+            await asyncio.sleep(0.01)
+    queue.dispatcher.end_schedule(queue.host)
+    assert (work.ran, queue.listed(states=["running", "ended"])) == ([], [])
 
 
 async def test_what_is_for_another_host_or_another_time_is_not_taken(queue: Queue) -> None:

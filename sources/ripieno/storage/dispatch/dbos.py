@@ -20,7 +20,7 @@ import datetime
 import logging
 import pathlib
 import threading
-from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
 from typing import Any
 
 import dbos
@@ -48,6 +48,7 @@ from ripieno.storage.dispatch.queues import key_of, queue_after, queue_of
 from ripieno.storage.dispatch.rates import Rates
 from ripieno.storage.dispatch.rows import STATUSES, dispatched_of, schedule_of
 from ripieno.storage.dispatch.serializer import JsonSerializer
+from ripieno.storage.dispatch.slots import FIRST, Slots
 
 #: The version of the workflow and its arguments. Workers of any release take those of the same version.
 VERSION = "ripieno-1"
@@ -202,7 +203,7 @@ class DbosDispatcher:
     @contextlib.asynccontextmanager
     async def working(
         self, worker: str, *, hosts: Sequence[str], slots: int, stretch: Stretch
-    ) -> AsyncGenerator[None, None]:
+    ) -> AsyncGenerator[Callable[[], None], None]:
         queues: dict[str, Priority] = {
             queue_of(priority, host): priority for priority in PRIORITIES for host in ("", *hosts)
         }
@@ -230,7 +231,7 @@ class DbosDispatcher:
 
         with self._refusing("opened"):
             create(self._place)  # The engine would create a file that all may read.
-            dbos.DBOS(
+            engine = dbos.DBOS(
                 config={
                     "name": APPLICATION,
                     "system_database_url": self._url,
@@ -247,16 +248,18 @@ class DbosDispatcher:
             dbos.DBOS.workflow(name=_OCCURRENCE)(occur)
             dbos.DBOS.listen_queues(list(queues))
             dbos.DBOS.launch()
+        taken = Slots({name: slots if priority == "normal" else 1 for name, priority in queues.items()})
         try:
+            taken.limit(engine)
             for name, priority in queues.items():
                 await dbos.DBOS.register_queue_async(
                     name,
                     partition_concurrency=1,
-                    worker_concurrency=slots if priority == "normal" else 1,
+                    worker_concurrency=FIRST,
                     polling_interval_sec=_LOOKS[priority],
                     on_conflict="always_update",
                 )
-            yield
+            yield taken.close
         finally:
             # The engine has put its own executor in the loop, and shuts it down.
             asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor())
