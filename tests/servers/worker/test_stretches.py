@@ -464,6 +464,24 @@ async def test_stopped_while_it_waits_it_says_nothing(bench: Bench, site: Site) 
     assert bench.journal.count() == 0
 
 
+async def test_one_that_waits_for_another_of_its_conversation_is_under_way_and_can_be_stopped(
+    bench: Bench, site: Site
+) -> None:
+    """They were in two queues, or one was for later."""
+    os.mkfifo(site.folder / "pipe")
+    bench.answers.append(model("house/gate"))
+    first = asyncio.create_task(bench.conduct(submission("c", "h", identifier="first")))
+    with await asyncio.to_thread(open, site.folder / "pipe", "wb"):
+        second = asyncio.create_task(bench.conduct(submission("c", "h", identifier="second")))
+        await asyncio.sleep(0)
+        assert bench.stretches.running == ("first", "second")
+        bench.stretches.stop("second")
+    assert await first == Ending(finish="stop")
+    assert await second == Ending(finish="cancelled")
+    assert bench.stretches.running == ()
+    assert len(list(bench.journal.lines("c", stage="began"))) == 1
+
+
 async def test_stopped_in_a_call_each_call_has_its_result(bench: Bench) -> None:
     one = submission("c", "h")
     going = asyncio.create_task(bench.conduct(one))
