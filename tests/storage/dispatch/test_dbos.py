@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from dbos._dbos import _get_dbos_instance
 
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import UserCanister
@@ -403,6 +404,19 @@ def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.P
     assert text.startswith("The queue of submissions cannot be read: ")
     assert re.search(r"\. [A-Z].*\?$", text), text
     assert "\n" not in text
+
+
+async def test_a_machine_that_vanishes_is_noticed_by_all_connections(postgresql_server: str) -> None:
+    address = f"{address_of_schema(postgresql_server)}&keepalives_idle=7"
+    wanted = {"connect_timeout": "10", "keepalives_idle": "7", "tcp_user_timeout": "30000"}
+    with contextlib.closing(dbos.DbosDispatcher(address)) as dispatcher:
+        async with dispatcher.working("w", hosts=["h"], slots=1, stretch=Work(1).stretch):
+            engine: Any = _get_dbos_instance()._sys_db.engine
+            for connections in (engine, dispatcher._opened()._connections):
+                with contextlib.closing(connections.raw_connection()) as connection:
+                    assert connection.driver_connection is not None
+                    found = connection.driver_connection.info.get_parameters()
+                    assert {name: found.get(name) for name in wanted} == wanted
 
 
 def test_a_queue_whose_connections_are_all_busy_may_be_asked_again(
