@@ -196,8 +196,9 @@ class SubmittedRun:
         """All that the log has of it after a number, until the end; nothing, whenever there is nothing more yet."""
         log, submission = EventLog(self._journal.database), self.submission
         async with self._woken() as changed:
+            loop = asyncio.get_running_loop()
             # Its state first: what was written before its end is then read after it.
-            over = (await self.state()).over
+            over, look = (await self.state()).over, loop.time() + _LOOKS
             while True:
                 changed.clear()
                 while events := await run_in_thread(log.after, submission, after, name="events"):
@@ -208,11 +209,12 @@ class SubmittedRun:
                 if over:
                     return
                 yield ()
-                try:
-                    async with asyncio.timeout(_LOOKS):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(look):
                         await changed.wait()
-                except TimeoutError:
-                    over = (await self.state()).over
+                # Another run of its conversation may wake it more often.
+                if loop.time() >= look:
+                    over, look = (await self.state()).over, loop.time() + _LOOKS
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         async with contextlib.aclosing(self.numbered()) as numbered:
