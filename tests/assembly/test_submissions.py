@@ -5,15 +5,17 @@ import concurrent.futures
 import contextlib
 import datetime
 import pathlib
+import threading
 import zoneinfo
 from collections.abc import Generator
 
 import pytest
 
+from ripieno.assembly import submissions
 from ripieno.assembly.submissions import dispatcher_beside, submit
 from ripieno.exceptions import InputError
 from ripieno.storage.dispatch.contract import Dispatcher
-from ripieno.storage.dispatch.events import topic_of
+from ripieno.storage.dispatch.events import EventLog, topic_of
 from ripieno.storage.journal import NAME, Journal
 from tests.support.workers import submission
 
@@ -83,6 +85,32 @@ async def test_a_watch_ends_although_something_else_of_its_conversation_goes_on(
         finally:
             waking.cancel()
             await asyncio.wait((waking,))
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_watch_that_is_cancelled_in_a_look_ends(
+    dispatcher: Dispatcher, journal: Journal, monkeypatch: pytest.MonkeyPatch, *, watched: bool
+) -> None:
+    run, looking, go_on = submit(submission("c", "h"), dispatcher, journal), asyncio.Event(), threading.Event()
+    loop, after, find = asyncio.get_running_loop(), EventLog.after, submissions.find_submission
+
+    def wait() -> None:
+        loop.call_soon_threadsafe(looking.set)
+        assert go_on.wait(HANG)
+
+    monkeypatch.setattr(EventLog, "after", lambda *given: (wait(), after(*given))[1])
+    monkeypatch.setattr(submissions, "find_submission", lambda *given: (watched or wait(), find(*given))[1])
+
+    async def watch() -> None:
+        async for _ in run.logged():
+            pass
+
+    watching = asyncio.create_task(watch() if watched else run.ended())
+    await looking.wait()
+    watching.cancel()
+    go_on.set()
+    assert await asyncio.wait((watching,), timeout=HANG) == ({watching}, set())
+    assert watching.cancelled()
 
 
 def test_a_time_that_has_passed_is_refused_in_its_zone(dispatcher: Dispatcher, journal: Journal) -> None:
