@@ -53,6 +53,8 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
     if durable.owner_rate is not None or durable.provider_rates:
 
         def provider_of(submission: Submission) -> str:
+            if submission.response:
+                return ""  # Its model is encrypted in its row.
             model = model_of(submission, configuration)
             return SCORE if model.startswith(f"{SCORE}:") else model.partition("/")[0]
 

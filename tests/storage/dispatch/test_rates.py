@@ -97,6 +97,15 @@ def test_an_answer_waits_for_no_rate(database: Database) -> None:
     assert hours(mine.start(submission(), None)) == 1
 
 
+def test_background_responses_have_the_rate_of_their_owner(database: Database) -> None:
+    mine = rates(database, owner=1)
+    starts = [
+        mine.start(Submission(identifier=name, conversation=name, owner=owner, response=True), None)
+        for name, owner in (("a", "ada"), ("b", "ada"), ("c", "bob"))
+    ]
+    assert [hours(one) for one in starts] == [0, 1, 0]
+
+
 def test_a_run_of_tomorrow_takes_no_place_of_today(database: Database) -> None:
     mine = rates(database, owner=1)
     tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=24)

@@ -40,7 +40,7 @@ class Rates:
         Errors: ``InputError``.
         """
         limits = self._limits(submission)
-        if not submission.canisters or not limits:
+        if not (submission.canisters or submission.response) or not limits:
             return at
         with self._database.writing("written") as connection:
             here = datetime.datetime.now(datetime.UTC)
