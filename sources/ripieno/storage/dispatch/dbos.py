@@ -43,7 +43,7 @@ from ripieno.storage.dispatch.contract import (
     Submission,
 )
 from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
-from ripieno.storage.dispatch.queue_client import APPLICATION, IDLE, QueueClient
+from ripieno.storage.dispatch.queue_client import APPLICATION, IDLE, RATED, QueueClient
 from ripieno.storage.dispatch.queues import key_of, queue_after, queue_of
 from ripieno.storage.dispatch.rates import Rates
 from ripieno.storage.dispatch.rows import STATUSES, dispatched_of, schedule_of
@@ -78,17 +78,21 @@ class DbosDispatcher:
     def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
         scheduled = at is not None
         with self._using("written") as client:
-            if self._rates is not None:
-                if client.find(submission.identifier) is not None:
-                    return False  # It takes no place among those that a rate counts.
-                # The engine limits a queue or a partition, and its partitions are conversations.
-                at = self._rates.start(submission, at)
+            if self._rates is not None and client.find(submission.identifier) is not None:
+                return False  # It takes no place among those that a rate counts.
             key = key_of(submission.owner, submission.conversation)
-            places, active = client.places(key)
+            places, active, due = client.places(key)
             queue = queue_after(submission, () if scheduled else active)
             options = _options(submission, queue, key)
+            if due and not scheduled and submission.canisters:
+                at = datetime.datetime.fromtimestamp(due / 1_000, datetime.UTC)
+            if self._rates is not None:
+                # The engine limits a queue or a partition, and its partitions are conversations.
+                at = self._rates.start(submission, at)
             if at is not None:
                 options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
+                if not scheduled:
+                    options["attributes"] = {RATED: True}
             # Among the runs of its conversation that have not ended, the first of which runs.
             options["priority"] = 1 + places.get(queue, 0)
             try:
@@ -143,8 +147,6 @@ class DbosDispatcher:
             rows = client.list_workflows(user=owner, load_input=False, load_output=False)
             if found := [one.workflow_id for one in rows if one.queue_partition_key == key]:
                 client.delete_workflows(found)
-        if self._rates is not None:
-            self._rates.forget(owner, conversation)
 
     def repeat(self, schedule: Schedule) -> Schedule | None:
         if problem := cron.problem_of(schedule.cron):
