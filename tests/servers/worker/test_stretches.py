@@ -100,11 +100,19 @@ class Interrupted(Journal):
         super().record([one for one in records if one.stage != "ended"])
 
 
-async def test_after_the_last_answer_of_a_killed_worker_the_model_is_not_asked_again(bench: Bench, site: Site) -> None:
+@pytest.mark.parametrize("given_back", [False, True])
+async def test_after_the_last_answer_of_a_worker_that_ended_the_model_is_not_asked_again(
+    bench: Bench, site: Site, *, given_back: bool
+) -> None:
     one = submission("c", "h")
     with Interrupted(site.place) as journal:
         async with assembly_of(site, journal, approved=True) as assembly:
             await Stretches(assembly, journal, model).conduct(one)
+    if given_back:
+        # As it waited until the last answer was recorded.
+        *_, last = bench.journal.lines("c")
+        details = {"finish": "cancelled"}
+        bench.journal.record([Record(stage="ended", conversation="c", turn=last.turn, owner="", details=details)])
     before = len(list(bench.journal.lines("c")))
     assert await bench.conduct(one) == Ending(finish="stop")
     assert [line.stage for line in bench.journal.lines("c")][before:] == ["ended"]
