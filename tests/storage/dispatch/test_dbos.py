@@ -395,7 +395,9 @@ async def test_a_further_run_shares_the_priority_of_those_before_it(queue: Queue
     assert work.ran == ["first", "second", "third"]
 
 
-def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.Path) -> None:
+def test_a_server_that_is_not_there_is_reported_in_sentences(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     address = f"postgresql://ripieno@/ripieno?host={tmp_path}"
     # It may come back.
     with contextlib.closing(dispatcher_beside(address)) as dispatcher, pytest.raises(Disconnected) as caught:
@@ -404,6 +406,7 @@ def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.P
     assert text.startswith("The queue of submissions cannot be read: ")
     assert re.search(r"\. [A-Z].*\?$", text), text
     assert "\n" not in text
+    assert caplog.messages == [], "what the engine says of it"
 
 
 async def test_a_machine_that_vanishes_is_noticed_by_all_connections(postgresql_server: str) -> None:

@@ -72,8 +72,10 @@ class DbosDispatcher:
         self._lock = threading.Lock()
         self._client: QueueClient | None = None
         self._url, self._schema = address_of(place)
-        # It writes to standard error, with its own format.
-        logging.getLogger("dbos").propagate = True
+        # It writes to standard error, with its own format; warnings also of what it then raises.
+        logger = logging.getLogger("dbos")
+        logger.propagate = True
+        logger.setLevel(logging.ERROR)
 
     def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
         scheduled = at is not None
