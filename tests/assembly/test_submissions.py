@@ -1,18 +1,26 @@
 """Submissions with an identifier that is known, and with a time: what a program gets for them."""
 
+import asyncio
 import concurrent.futures
+import contextlib
 import datetime
 import pathlib
+import threading
 import zoneinfo
 from collections.abc import Generator
 
 import pytest
 
+from ripieno.assembly import submissions
 from ripieno.assembly.submissions import dispatcher_beside, submit
 from ripieno.exceptions import InputError
 from ripieno.storage.dispatch.contract import Dispatcher
+from ripieno.storage.dispatch.events import EventLog, topic_of
 from ripieno.storage.journal import NAME, Journal
 from tests.support.workers import submission
+
+#: Seconds after which a test counts as hung.
+HANG = 60
 
 
 @pytest.fixture
@@ -52,6 +60,57 @@ def test_the_identifier_of_another_owner_tells_nothing(dispatcher: Dispatcher, j
     submit(submission("c", "h", identifier="i", owner="ada"), dispatcher, journal)
     with pytest.raises(InputError, match="The identifier 'i' is taken"):
         submit(submission("d", "h", identifier="i", owner="bob"), dispatcher, journal)
+
+
+async def test_a_watch_ends_although_something_else_of_its_conversation_goes_on(
+    place_with_queue: pathlib.Path | str,
+) -> None:
+    with Journal(place_with_queue) as journal, contextlib.closing(dispatcher_beside(place_with_queue)) as dispatcher:
+        run = submit(submission("c", "h"), dispatcher, journal)
+
+        def wake() -> None:
+            with journal.database.writing("written") as connection:
+                journal.database.announce(connection, topic_of("", "c"))
+
+        async def keep_waking() -> None:
+            while True:
+                await asyncio.to_thread(wake)
+
+        waking = asyncio.create_task(keep_waking())
+        try:
+            async with asyncio.timeout(HANG), contextlib.aclosing(run.logged()) as logged:
+                assert await anext(logged) == ()
+                await run.cancel()
+                assert not any([batch async for batch in logged])
+        finally:
+            waking.cancel()
+            await asyncio.wait((waking,))
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_watch_that_is_cancelled_in_a_look_ends(
+    dispatcher: Dispatcher, journal: Journal, monkeypatch: pytest.MonkeyPatch, *, watched: bool
+) -> None:
+    run, looking, go_on = submit(submission("c", "h"), dispatcher, journal), asyncio.Event(), threading.Event()
+    loop, after, find = asyncio.get_running_loop(), EventLog.after, submissions.find_submission
+
+    def wait() -> None:
+        loop.call_soon_threadsafe(looking.set)
+        assert go_on.wait(HANG)
+
+    monkeypatch.setattr(EventLog, "after", lambda *given: (wait(), after(*given))[1])
+    monkeypatch.setattr(submissions, "find_submission", lambda *given: (watched or wait(), find(*given))[1])
+
+    async def watch() -> None:
+        async for _ in run.logged():
+            pass
+
+    watching = asyncio.create_task(watch() if watched else run.ended())
+    await looking.wait()
+    watching.cancel()
+    go_on.set()
+    assert await asyncio.wait((watching,), timeout=HANG) == ({watching}, set())
+    assert watching.cancelled()
 
 
 def test_a_time_that_has_passed_is_refused_in_its_zone(dispatcher: Dispatcher, journal: Journal) -> None:

@@ -53,6 +53,8 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
     if durable.owner_rate is not None or durable.provider_rates:
 
         def provider_of(submission: Submission) -> str:
+            if submission.response:
+                return ""  # Its model is encrypted in its row.
             model = model_of(submission, configuration)
             return SCORE if model.startswith(f"{SCORE}:") else model.partition("/")[0]
 
@@ -148,7 +150,7 @@ class SubmittedRun:
     async def state(self) -> Dispatched:
         """Its state now. Errors: ``NameAbsence`` after its deletion."""
         database = self._journal.database
-        return await run_in_thread(find_submission, self._dispatcher, database, self.identifier, name="submission")
+        return await _looked(find_submission, self._dispatcher, database, self.identifier)
 
     async def conductor(self) -> Conductor | None:
         """Its worker, unless it has ended or waits for its time."""
@@ -185,11 +187,12 @@ class SubmittedRun:
         """All that the log has of it after a number, until the end; nothing, whenever there is nothing more yet."""
         log, submission = EventLog(self._journal.database), self.submission
         async with self._woken() as changed:
+            loop = asyncio.get_running_loop()
             # Its state first: what was written before its end is then read after it.
-            over = (await self.state()).over
+            over, look = (await self.state()).over, loop.time() + _LOOKS
             while True:
                 changed.clear()
-                while events := await run_in_thread(log.after, submission, after, name="events"):
+                while events := await _looked(log.after, submission, after):
                     after = events[-1][0]
                     yield events
                     if isinstance(events[-1][1], ConductEnded):
@@ -197,11 +200,12 @@ class SubmittedRun:
                 if over:
                     return
                 yield ()
-                try:
-                    async with asyncio.timeout(_LOOKS):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(look):
                         await changed.wait()
-                except TimeoutError:
-                    over = (await self.state()).over
+                # Another run of its conversation may wake it more often.
+                if loop.time() >= look:
+                    over, look = (await self.state()).over, loop.time() + _LOOKS
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         async with contextlib.aclosing(self.numbered()) as numbered:
@@ -219,13 +223,13 @@ class SubmittedRun:
             dispatched = find_submission(self._dispatcher, self._journal.database, self.identifier)
             return (outcome(dispatched),) if dispatched.over else None
 
-        if found := await run_in_thread(look, name="submission"):
+        if found := await _looked(look):
             return found[0]  # Nothing need listen.
         pause = _SOON
         async with self._woken() as changed:
             while True:
                 changed.clear()
-                if found := await run_in_thread(look, name="submission"):
+                if found := await _looked(look):
                     return found[0]
                 try:
                     async with asyncio.timeout(pause):
@@ -255,6 +259,15 @@ class SubmittedRun:
         # One that waits is kept as what is to be continued, without a finish. So is one that goes on after an answer.
         open_ = dispatched.state in ("waiting", "answered") and found.finish is None
         return dataclasses.replace(found, finish="open") if open_ else found
+
+
+async def _looked(look: Callable[..., Result], *arguments: object) -> Result:
+    """The outcome of a look in a thread. A cancellation waits for its end, so that its connection can be closed."""
+    found = await run_in_thread(look, *arguments, name="submission")
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError  # The thread had the outcome, and the wait gave it.
+    return found
 
 
 def make_submission(

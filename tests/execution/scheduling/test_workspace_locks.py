@@ -161,6 +161,21 @@ async def test_a_workspace_that_cannot_be_locked_is_named_once(
     ]
 
 
+async def test_a_workspace_that_could_not_be_locked_once_is_locked_later(tmp_path: pathlib.Path) -> None:
+    locks, workspace = WorkspaceLocks(), tmp_path / "workspace"
+    place = str(workspace)
+    assert locks.enter(place, alone=True, within=False)
+    workspace.mkdir()
+    with held(workspace, fcntl.LOCK_EX):
+        assert not locks.enter(place, alone=True, within=False)
+    assert locks.enter(place, alone=True, within=False)
+    # The end of the call without a lock is not that of the one with it.
+    locks.leave(place)
+    assert not is_free(workspace)
+    locks.leave(place)
+    assert is_free(workspace)
+
+
 def test_writers_of_several_processes_never_meet(workspace: pathlib.Path) -> None:
     processes = [
         subprocess.Popen(

@@ -1,6 +1,9 @@
 """A worker that ends, and the ends of its runs, which the engine writes after them."""
 
 import asyncio
+import contextlib
+import datetime
+import os
 import pathlib
 import threading
 import uuid
@@ -96,6 +99,39 @@ async def test_a_run_that_the_engine_has_taken_and_forgotten_is_queued_again(
     one = await conducted(place_with_queue, tmp_path, report=reported.append)
     assert failed == [one.identifier]
     assert "Runs that were taken and could not begin are queued again (submission of c)." in reported
+
+
+async def test_a_run_that_waits_for_another_of_its_conversation_is_not_lost(
+    place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, looks, looked = DbosDispatcher.taken, list[Collection[str]](), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def note(dispatcher: DbosDispatcher, worker: str) -> Collection[str]:
+        looks.append(taken(dispatcher, worker))
+        if sum(len(one) == 2 for one in looks) == 4:
+            loop.call_soon_threadsafe(looked.set)
+        return looks[-1]
+
+    monkeypatch.setattr(DbosDispatcher, "taken", note)
+    monkeypatch.setattr(worker_module, "_BEAT", 0.05)
+    monkeypatch.setattr(leases, "RENEWAL", 0.1)
+    monkeypatch.setattr(worker_module, "UNBEGUN", 0.1)
+    site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
+    os.mkfifo(tmp_path / "pipe")
+    reported = list[str]()
+    with site.dispatcher() as dispatcher:
+        # What is for later may be for another place: each is in another queue of this worker.
+        now = datetime.datetime.now(datetime.UTC)
+        for name, host, at in (("later", "", now), ("first", site.host, None)):
+            dispatcher.submit(submission("c", host, identifier=name, model="house/gate"), at=at)
+        async with asyncio.timeout(HANG), site.worker(report=reported.append):
+            await looked.wait()
+            while any(one.state == "running" for one in await asyncio.to_thread(dispatcher.listed)):
+                with contextlib.suppress(OSError):
+                    os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
+        assert {one.finish for one in dispatcher.listed()} == {"stop"}
+    assert reported == []
 
 
 async def test_a_run_whose_journal_goes_away_before_it_begins_is_tried_again(

@@ -100,11 +100,19 @@ class Interrupted(Journal):
         super().record([one for one in records if one.stage != "ended"])
 
 
-async def test_after_the_last_answer_of_a_killed_worker_the_model_is_not_asked_again(bench: Bench, site: Site) -> None:
+@pytest.mark.parametrize("given_back", [False, True])
+async def test_after_the_last_answer_of_a_worker_that_ended_the_model_is_not_asked_again(
+    bench: Bench, site: Site, *, given_back: bool
+) -> None:
     one = submission("c", "h")
     with Interrupted(site.place) as journal:
         async with assembly_of(site, journal, approved=True) as assembly:
             await Stretches(assembly, journal, model).conduct(one)
+    if given_back:
+        # As it waited until the last answer was recorded.
+        *_, last = bench.journal.lines("c")
+        details = {"finish": "cancelled"}
+        bench.journal.record([Record(stage="ended", conversation="c", turn=last.turn, owner="", details=details)])
     before = len(list(bench.journal.lines("c")))
     assert await bench.conduct(one) == Ending(finish="stop")
     assert [line.stage for line in bench.journal.lines("c")][before:] == ["ended"]
@@ -462,6 +470,24 @@ async def test_stopped_while_it_waits_it_says_nothing(bench: Bench, site: Site) 
         bench.stretches.stop(one.identifier)
         assert await going == Ending(finish="cancelled")
     assert bench.journal.count() == 0
+
+
+async def test_one_that_waits_for_another_of_its_conversation_is_under_way_and_can_be_stopped(
+    bench: Bench, site: Site
+) -> None:
+    """They were in two queues, or one was for later."""
+    os.mkfifo(site.folder / "pipe")
+    bench.answers.append(model("house/gate"))
+    first = asyncio.create_task(bench.conduct(submission("c", "h", identifier="first")))
+    with await asyncio.to_thread(open, site.folder / "pipe", "wb"):
+        second = asyncio.create_task(bench.conduct(submission("c", "h", identifier="second")))
+        await asyncio.sleep(0)
+        assert bench.stretches.running == ("first", "second")
+        bench.stretches.stop("second")
+    assert await first == Ending(finish="stop")
+    assert await second == Ending(finish="cancelled")
+    assert bench.stretches.running == ()
+    assert len(list(bench.journal.lines("c", stage="began"))) == 1
 
 
 async def test_stopped_in_a_call_each_call_has_its_result(bench: Bench) -> None:

@@ -95,6 +95,20 @@ def test_a_worker_conducts_what_was_submitted(site: Site, start: Callable[..., W
         assert WorkerLeases(journal.database).alive() == []
 
 
+def test_each_worker_has_slots_of_its_own(site: Site, start: Callable[..., WorkerProcess]) -> None:
+    for slots in (3, 1):
+        start(slots=slots)
+    names = [f"c{number}" for number in range(4)]
+    with site.dispatcher() as dispatcher:
+        for name in names:
+            dispatcher.submit(submission(name, site.host, model="house/hang"))
+        until = time.monotonic() + HANG
+        while len(running := dispatcher.listed(states=["running"])) < len(names):
+            assert time.monotonic() < until, [one.worker for one in running]
+            time.sleep(0.02)  # Between looks into a database.
+    assert sorted(collections.Counter(one.worker for one in running).values()) == [1, 3]
+
+
 @pytest.mark.parametrize("buried", [False, True])
 def test_another_worker_takes_over_from_a_killed_one(
     site: Site, start: Callable[..., WorkerProcess], *, buried: bool

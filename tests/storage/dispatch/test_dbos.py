@@ -8,11 +8,12 @@ import os
 import pathlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
 import psycopg
 import pytest
+from dbos._dbos import _get_dbos_instance
 
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import UserCanister
@@ -83,12 +84,16 @@ class Queue:
         return [one.submission.identifier.partition("/")[0] for one in found]
 
     @contextlib.asynccontextmanager
-    async def working(self, stretch: Stretch, worker: str = "w", slots: int = 4) -> AsyncGenerator[None, None]:
+    async def working(
+        self, stretch: Stretch, worker: str = "w", slots: int = 4
+    ) -> AsyncGenerator[Callable[[], None], None]:
         async with (
             asyncio.timeout(HANG),
-            self.dispatcher.working(f"{worker}/{self.host}", hosts=[self.host], slots=slots, stretch=stretch),
+            self.dispatcher.working(
+                f"{worker}/{self.host}", hosts=[self.host], slots=slots, stretch=stretch
+            ) as take_no_more,
         ):
-            yield
+            yield take_no_more
 
     async def over(self, *names: str) -> None:
         """Waits until submissions have ended."""
@@ -165,6 +170,18 @@ async def test_low_priorities_have_one_place_beside_the_others(queue: Queue) -> 
         assert len(low) == 1
         free.set()
         await queue.over(*(f"low {number}" for number in range(3)))
+
+
+async def test_a_worker_that_takes_no_more_leaves_it_to_others(queue: Queue) -> None:
+    queue.dispatcher.repeat(Schedule(name=queue.host, cron="* * * * * *", submission=queue.one("pattern", "")))
+    work = Work(1)
+    async with queue.working(work.stretch) as take_no_more:
+        take_no_more()
+        # Each second one more: the worker looks more often.
+        while len(await asyncio.to_thread(queue.listed)) < 4:  # noqa: ASYNC110  in a database
+            await asyncio.sleep(0.01)
+    queue.dispatcher.end_schedule(queue.host)
+    assert (work.ran, queue.listed(states=["running", "ended"])) == ([], [])
 
 
 async def test_what_is_for_another_host_or_another_time_is_not_taken(queue: Queue) -> None:
@@ -378,7 +395,9 @@ async def test_a_further_run_shares_the_priority_of_those_before_it(queue: Queue
     assert work.ran == ["first", "second", "third"]
 
 
-def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.Path) -> None:
+def test_a_server_that_is_not_there_is_reported_in_sentences(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     address = f"postgresql://ripieno@/ripieno?host={tmp_path}"
     # It may come back.
     with contextlib.closing(dispatcher_beside(address)) as dispatcher, pytest.raises(Disconnected) as caught:
@@ -387,6 +406,20 @@ def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.P
     assert text.startswith("The queue of submissions cannot be read: ")
     assert re.search(r"\. [A-Z].*\?$", text), text
     assert "\n" not in text
+    assert caplog.messages == [], "what the engine says of it"
+
+
+async def test_a_machine_that_vanishes_is_noticed_by_all_connections(postgresql_server: str) -> None:
+    address = f"{address_of_schema(postgresql_server)}&keepalives_idle=7"
+    wanted = {"connect_timeout": "10", "keepalives_idle": "7", "tcp_user_timeout": "30000"}
+    with contextlib.closing(dbos.DbosDispatcher(address)) as dispatcher:
+        async with dispatcher.working("w", hosts=["h"], slots=1, stretch=Work(1).stretch):
+            engine: Any = _get_dbos_instance()._sys_db.engine
+            for connections in (engine, dispatcher._opened()._connections):
+                with contextlib.closing(connections.raw_connection()) as connection:
+                    assert connection.driver_connection is not None
+                    found = connection.driver_connection.info.get_parameters()
+                    assert {name: found.get(name) for name in wanted} == wanted
 
 
 def test_a_queue_whose_connections_are_all_busy_may_be_asked_again(

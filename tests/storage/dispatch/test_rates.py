@@ -1,18 +1,23 @@
 """Rates of submitted runs: laws of the times, and both databases."""
 
 import concurrent.futures
+import contextlib
+import dataclasses
 import datetime
+import pathlib
 from collections.abc import Generator, Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import UserCanister
 from ripieno.descriptors.durable import Rate
+from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.dispatch.contract import Submission
+from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.dispatch.rates import Rates, first_free
 from tests.support.postgresql import NewPlace
 
@@ -78,16 +83,34 @@ def test_each_owner_and_each_provider_has_its_rate(database: Database) -> None:
     assert hours(mine.start(submission("e", "eve"), None)) == 2
 
 
-def test_a_later_run_of_a_conversation_is_not_before_an_earlier_one(database: Database) -> None:
-    mine = rates(database, providers={"house": 1})
-    assert hours(mine.start(submission("other"), None)) == 0
-    assert hours(mine.start(submission("talk"), None)) == 1
-    assert hours(mine.start(submission("talk", model="hut/small"), None)) == 0
-    both = rates(database, providers={"house": 1, "hut": 9})
-    assert hours(both.start(submission("talk", model="hut/small"), None)) == 1
-    assert hours(both.start(submission("walk", model="hut/small"), None)) == 0
-    both.forget("ada", "talk")
-    assert hours(both.start(submission("talk", model="hut/small"), None)) == 0
+def test_a_later_run_of_a_conversation_is_not_before_an_earlier_one(place_with_queue: pathlib.Path | str) -> None:
+    with contextlib.closing(dispatcher_beside(place_with_queue, rates(database_at(place_with_queue), 1))) as mine:
+        without_rates = dispatcher_beside(place_with_queue)
+
+        def submit(name: str, dispatcher: Dispatcher = mine, **fields: object) -> Dispatched:
+            assert dispatcher.submit(dataclasses.replace(submission("talk"), identifier=name, **fields))  # type: ignore[arg-type]
+            return dispatcher.find(name)
+
+        def due(found: Dispatched) -> int:
+            return hours(found.starts)
+
+        assert submit("other", conversation="other").state == "queued"
+        second = submit("second")
+        assert (second.state, due(second)) == ("scheduled", 1)
+        with contextlib.closing(without_rates):
+            third = submit("third", without_rates)
+            assert third.starts is not None
+            assert second.starts is not None
+            assert (third.state, third.starts >= second.starts) == ("scheduled", True)
+            # It would be in another queue, and could overtake them.
+            with pytest.raises(InputError, match="could overtake it"):
+                submit("elsewhere", without_rates, host="h")
+            assert submit("walk", without_rates, conversation="walk").state == "queued"
+            # An answer to an earlier one waits for none of them.
+            assert submit("continued", without_rates, canisters=(), continues="other").state == "queued"
+            for name in ("second", "third", "continued"):
+                mine.cancel(name)
+            assert submit("elsewhere", without_rates, host="h").state == "queued"
 
 
 def test_an_answer_waits_for_no_rate(database: Database) -> None:
@@ -95,6 +118,15 @@ def test_an_answer_waits_for_no_rate(database: Database) -> None:
     assert mine.start(submission(), None) is None
     assert mine.start(submission(said=False), None) is None
     assert hours(mine.start(submission(), None)) == 1
+
+
+def test_background_responses_have_the_rate_of_their_owner(database: Database) -> None:
+    mine = rates(database, owner=1)
+    starts = [
+        mine.start(Submission(identifier=name, conversation=name, owner=owner, response=True), None)
+        for name, owner in (("a", "ada"), ("b", "ada"), ("c", "bob"))
+    ]
+    assert [hours(one) for one in starts] == [0, 1, 0]
 
 
 def test_a_run_of_tomorrow_takes_no_place_of_today(database: Database) -> None:
@@ -130,7 +162,7 @@ def test_what_counts_no_more_is_deleted(database: Database) -> None:
             return int(connection.execute("SELECT count(*) FROM rates").fetchone()[0])
 
     mine.clean()
-    assert count() == 3
+    assert count() == 2
     with database.using("written") as connection:
         connection.execute("UPDATE rates SET until = 0")
     mine.clean()

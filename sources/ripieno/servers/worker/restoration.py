@@ -81,8 +81,14 @@ class Restorer:
         return next((one for one in lines if _details(one).get("submitted") == submission.identifier), None)
 
     def _answered(self, submission: Submission, began: Line) -> Line | None:
-        """The last answer of a run, if nothing was left to do after it: its worker ended before it recorded the end."""
-        *_, last = self._journal.lines(submission.conversation, owner=submission.owner)
+        """The last answer of a run, if nothing was left to do after it: its worker ended before it recorded the end.
+
+        Or it recorded that it gave the run back.
+        """
+        last = began
+        for line in self._journal.lines(submission.conversation, owner=submission.owner):
+            if line.stage != "ended" or _details(line).get("finish") != "cancelled":
+                last = line
         answered = last.stage == "turned" and last.number > began.number
         return last if answered and _details(last).get("finish") != "invocations" else None
 

@@ -1,6 +1,7 @@
 """Stretches: a submitted conversation is claimed, restored, and conducted until its end, a question or a limit."""
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import logging
@@ -111,10 +112,12 @@ class Stretches:
         self._events = EventLog(journal.database, journal.redactor.value)
         self.allowed = AllowedCalls(assembly, journal)
         self._restorer = Restorer(journal, self._paused, self._events, self.allowed)
-        #: The submissions that run or wait for their claim, with their runs.
-        self._running: dict[str, Run | None] = {}
-        #: Held by the stretch of a conversation. If it is dispatched again while this worker still conducts it, whose
-        #: lease had ended, the second one waits for the end of the first.
+        #: The submissions that run, or wait for their conversation, and how often: see ``_turns``.
+        self._inside: collections.Counter[str] = collections.Counter()
+        #: The runs that have begun.
+        self._runs: dict[str, Run] = {}
+        #: Held by the stretch of a conversation: another one, of another queue, waits for its end. So does its own if
+        #: it is dispatched again while this worker still conducts it, whose lease had ended.
         self._turns: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
         #: The submissions that were cancelled, by a person or the end of the worker.
         self._stopped: set[str] = set()
@@ -124,30 +127,35 @@ class Stretches:
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The identifiers of the submissions under way."""
-        return tuple(self._running)
+        """The identifiers of the submissions under way, also of those that wait for another of their conversation."""
+        return tuple(self._inside)
 
     async def conduct(self, submission: Submission, *, cancelled: bool = False) -> Ending | None:
         """One stretch. It raises nothing; None if the worker ends before the stretch did, or the database is away.
 
         ``cancelled``: it was, before it began.
         """
-        fields = {"run": submission.identifier, "conversation": submission.conversation}
-        token = FIELDS.set({**FIELDS.get(), **fields})
+        identifier = submission.identifier
+        token = FIELDS.set({**FIELDS.get(), "run": identifier, "conversation": submission.conversation})
+        self._inside[identifier] += 1
+        self._idle.clear()
+        if cancelled:
+            self._stopped.add(identifier)
         try:
             async with self._turns.setdefault((submission.owner, submission.conversation), asyncio.Lock()):
-                return await self._conduct(submission, cancelled)
+                return await self._conduct(submission)
         finally:
+            self._inside -= collections.Counter((identifier,))
+            if identifier not in self._inside:
+                self._stopped.discard(identifier)
+            if not self._inside:
+                self._idle.set()
             FIELDS.reset(token)
 
-    async def _conduct(self, submission: Submission, cancelled: bool) -> Ending | None:
+    async def _conduct(self, submission: Submission) -> Ending | None:
         if self._leaving:
             return None
         identifier = submission.identifier
-        self._running[identifier] = None
-        if cancelled:
-            self._stopped.add(identifier)
-        self._idle.clear()
         try:
             if submission.response:
                 return await self._answer(submission)
@@ -169,20 +177,17 @@ class Stretches:
                 await run_in_thread(reopen_failed, self._journal, submission, name="reopen")
             return Ending(finish="error", reason=refusal_of(error).message)
         finally:
-            del self._running[identifier]
+            self._runs.pop(identifier, None)
             self._answering.pop(identifier, None)
-            self._stopped.discard(identifier)
-            if not self._running:
-                self._idle.set()
 
     def stop(self, identifier: str) -> None:
         """Stops a stretch. Each call that was started still gets its result."""
-        if identifier in self._running:
+        if identifier in self._inside:
             self._stopped.add(identifier)
             self._cancel(identifier)
 
     def _cancel(self, identifier: str) -> None:
-        run = self._running.get(identifier)
+        run = self._runs.get(identifier)
         if run is not None:
             run.cancel()
         elif self._responses is not None and identifier in self._answering:
@@ -248,7 +253,7 @@ class Stretches:
         if found.begun:
             _logger.info("The run goes on where another worker has left it.")
         run = self._begin(submission, found)
-        self._running[submission.identifier] = run
+        self._runs[submission.identifier] = run
         if submission.identifier in self._stopped:
             return self._cancelled()
         run.carry_out(submission.identifier)

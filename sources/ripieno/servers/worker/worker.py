@@ -106,11 +106,12 @@ class Worker:
         # Before the first submission: a worker without a lease would never be missed.
         await run_in_thread(self._leases.renew, self.name, self._places, name="lease")
         working = self._dispatcher.working(self.name, hosts=self._places, slots=self._slots, stretch=self._conduct)
-        async with working:
+        async with working as take_no_more:
             left = asyncio.Event()
             beating = asyncio.create_task(self._beat(left), name="ripieno worker")
             try:
                 await self._stopping.wait()
+                take_no_more()
                 await self._stretches.leave(self._grace)
                 await self._written()
             finally:

@@ -7,6 +7,7 @@ import sqlite3
 import sqlalchemy
 
 from ripieno.storage.databases.addresses import read_address
+from ripieno.storage.databases.postgresql import NOTICED
 from ripieno.storage.files import created, make_private
 
 
@@ -28,8 +29,8 @@ def create(place: pathlib.Path | str) -> None:
 
 def _beside(url: str) -> tuple[str, str]:
     """The address for SQLAlchemy, and the schema beside that of the journal."""
-    given = {"application_name": "ripieno"}
-    given |= {name: str(value) for name, value in read_address(url).items() if value is not None}
+    own = {"application_name": "ripieno", **NOTICED}
+    given = {name: str(value) for name, value in {**own, **read_address(url)}.items() if value is not None}
     options = given.get("options", "")
     _, found, rest = options.partition("search_path=")
     schema = rest.split()[0].split(",")[0] if found else "ripieno"

@@ -180,10 +180,11 @@ class Dispatcher(Protocol):
 
     def working(
         self, worker: str, *, hosts: Sequence[str], slots: int, stretch: Stretch
-    ) -> contextlib.AbstractAsyncContextManager[None]:
+    ) -> contextlib.AbstractAsyncContextManager[Callable[[], None]]:
         """Starts stretches on the running event loop, of submissions for any machine and for these hosts.
 
-        At most ``slots`` at once are for each of these places, and one of low priority.
+        At most ``slots`` at once are for each of these places, and one of low priority, whatever other workers have.
+        Yields what ends the taking: those that were taken go on.
 
         The stretch of one that was cancelled before is called, too: it ends a response, or lets calls wait again.
 

@@ -17,11 +17,10 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
-import json
 import logging
 import pathlib
 import threading
-from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
 from typing import Any
 
 import dbos
@@ -29,7 +28,6 @@ import sqlalchemy.exc
 
 from ripieno.canisters.serialization import deserialize, serialize
 from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
-from ripieno.jsonvalues import EMPTY
 from ripieno.storage.databases.contract import Disconnected, sentences
 from ripieno.storage.databases.postgresql import is_outage
 from ripieno.storage.dispatch import cron
@@ -45,28 +43,18 @@ from ripieno.storage.dispatch.contract import (
     Submission,
 )
 from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
-from ripieno.storage.dispatch.queue_client import APPLICATION, IDLE, QueueClient
+from ripieno.storage.dispatch.queue_client import APPLICATION, IDLE, RATED, QueueClient
 from ripieno.storage.dispatch.queues import key_of, queue_after, queue_of
 from ripieno.storage.dispatch.rates import Rates
+from ripieno.storage.dispatch.rows import STATUSES, dispatched_of, schedule_of
 from ripieno.storage.dispatch.serializer import JsonSerializer
+from ripieno.storage.dispatch.slots import FIRST, Slots
 
 #: The version of the workflow and its arguments. Workers of any release take those of the same version.
 VERSION = "ripieno-1"
 _OCCURRENCE = "ripieno.occurrence"
 #: Seconds between looks for queued submissions of each priority.
 _LOOKS: Mapping[Priority, float] = {"normal": 0.75, "low": 3.0}
-_STATES: Mapping[State, Collection[str]] = {
-    "scheduled": ("DELAYED",),
-    "queued": ("ENQUEUED",),
-    "running": ("PENDING",),
-    "waiting": ("SUCCESS",),
-    "answered": ("SUCCESS",),
-    "ended": ("SUCCESS",),
-    "failed": ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"),
-    "cancelled": ("SUCCESS", "CANCELLED", "ENQUEUED", "DELAYED"),
-}
-#: The states of runs with certain finishes.
-_ENDED: Mapping[str, State] = {"open": "waiting", "error": "failed", "aborted": "failed", "cancelled": "cancelled"}
 _OVER = ["SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"]
 #: Rows that are read at once.
 _MOST = 1_000
@@ -84,23 +72,29 @@ class DbosDispatcher:
         self._lock = threading.Lock()
         self._client: QueueClient | None = None
         self._url, self._schema = address_of(place)
-        # It writes to standard error, with its own format.
-        logging.getLogger("dbos").propagate = True
+        # It writes to standard error, with its own format; warnings also of what it then raises.
+        logger = logging.getLogger("dbos")
+        logger.propagate = True
+        logger.setLevel(logging.ERROR)
 
     def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
         scheduled = at is not None
         with self._using("written") as client:
-            if self._rates is not None:
-                if client.find(submission.identifier) is not None:
-                    return False  # It takes no place among those that a rate counts.
-                # The engine limits a queue or a partition, and its partitions are conversations.
-                at = self._rates.start(submission, at)
+            if self._rates is not None and client.find(submission.identifier) is not None:
+                return False  # It takes no place among those that a rate counts.
             key = key_of(submission.owner, submission.conversation)
-            places, active = client.places(key)
+            places, active, due = client.places(key)
             queue = queue_after(submission, () if scheduled else active)
             options = _options(submission, queue, key)
+            if due and not scheduled and submission.canisters:
+                at = datetime.datetime.fromtimestamp(due / 1_000, datetime.UTC)
+            if self._rates is not None:
+                # The engine limits a queue or a partition, and its partitions are conversations.
+                at = self._rates.start(submission, at)
             if at is not None:
                 options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
+                if not scheduled:
+                    options["attributes"] = {RATED: True}
             # Among the runs of its conversation that have not ended, the first of which runs.
             options["priority"] = 1 + places.get(queue, 0)
             try:
@@ -114,12 +108,12 @@ class DbosDispatcher:
             found = client.find(identifier)
         if found is None:
             raise NameAbsence("submission", identifier)
-        return _dispatched(found)
+        return dispatched_of(found)
 
     def listed(
         self, *, owner: str | None = None, states: Collection[State] = (), limit: int = 100
     ) -> Sequence[Dispatched]:
-        statuses = sorted({one for state in states for one in _STATES[state]})
+        statuses = sorted({one for state in states for one in STATUSES[state]})
         listed: list[Dispatched] = []
         with self._using("read") as client:
             for offset in range(0, 1 << 31, _MOST):
@@ -131,7 +125,7 @@ class DbosDispatcher:
                     offset=offset,
                     sort_desc=True,
                 )
-                listed += (one for one in map(_dispatched, rows) if not states or one.state in states)
+                listed += (one for one in map(dispatched_of, rows) if not states or one.state in states)
                 if len(listed) >= limit or len(rows) < _MOST:
                     break
         return listed[:limit]
@@ -155,8 +149,6 @@ class DbosDispatcher:
             rows = client.list_workflows(user=owner, load_input=False, load_output=False)
             if found := [one.workflow_id for one in rows if one.queue_partition_key == key]:
                 client.delete_workflows(found)
-        if self._rates is not None:
-            self._rates.forget(owner, conversation)
 
     def repeat(self, schedule: Schedule) -> Schedule | None:
         if problem := cron.problem_of(schedule.cron):
@@ -173,12 +165,12 @@ class DbosDispatcher:
                     }
                 ]
             )
-        return None if earlier is None else _schedule(earlier)
+        return None if earlier is None else schedule_of(earlier)
 
     def schedules(self) -> Sequence[Schedule]:
         with self._using("read") as client:
             rows = client.list_schedules()
-        return sorted(map(_schedule, rows), key=lambda one: one.name)
+        return sorted(map(schedule_of, rows), key=lambda one: one.name)
 
     def end_schedule(self, name: str) -> None:
         known = [one.name for one in self.schedules()]
@@ -215,7 +207,7 @@ class DbosDispatcher:
     @contextlib.asynccontextmanager
     async def working(
         self, worker: str, *, hosts: Sequence[str], slots: int, stretch: Stretch
-    ) -> AsyncGenerator[None, None]:
+    ) -> AsyncGenerator[Callable[[], None], None]:
         queues: dict[str, Priority] = {
             queue_of(priority, host): priority for priority in PRIORITIES for host in ("", *hosts)
         }
@@ -243,7 +235,7 @@ class DbosDispatcher:
 
         with self._refusing("opened"):
             create(self._place)  # The engine would create a file that all may read.
-            dbos.DBOS(
+            engine = dbos.DBOS(
                 config={
                     "name": APPLICATION,
                     "system_database_url": self._url,
@@ -260,16 +252,18 @@ class DbosDispatcher:
             dbos.DBOS.workflow(name=_OCCURRENCE)(occur)
             dbos.DBOS.listen_queues(list(queues))
             dbos.DBOS.launch()
+        taken = Slots({name: slots if priority == "normal" else 1 for name, priority in queues.items()})
         try:
+            taken.limit(engine)
             for name, priority in queues.items():
                 await dbos.DBOS.register_queue_async(
                     name,
                     partition_concurrency=1,
-                    worker_concurrency=slots if priority == "normal" else 1,
+                    worker_concurrency=FIRST,
                     polling_interval_sec=_LOOKS[priority],
                     on_conflict="always_update",
                 )
-            yield
+            yield taken.close
         finally:
             # The engine has put its own executor in the loop, and shuts it down.
             asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor())
@@ -339,59 +333,3 @@ def _options(submission: Submission, queue: str, key: str) -> dbos.EnqueueOption
         "queue_partition_key": key,
         "authenticated_user": submission.owner,
     }
-
-
-def _dispatched(row: dbos.WorkflowStatus) -> Dispatched:
-    output: Mapping[str, Any] = row.output or EMPTY
-    finish, reason = str(output.get("finish", "")), str(output.get("reason", ""))
-    if row.error is not None:
-        reason = str(row.error)
-    return Dispatched(
-        submission=_submission(row),
-        state=_state(row, finish),
-        submitted=_time(row.created_at),
-        finish=finish,
-        reason=reason,
-        worker=row.executor_id or "",
-        starts=_time(row.delay_until_epoch_ms) if row.delay_until_epoch_ms else None,
-        ended=_time(row.completed_at) if row.completed_at else None,
-    )
-
-
-def _submission(row: dbos.WorkflowStatus) -> Submission:
-    """The submission of a row; of another release's, only its names."""
-    assert row.input is not None
-    try:
-        return deserialize(Submission, row.input["args"][0])
-    except SerializationInvalidity:
-        owner, conversation = json.loads(row.queue_partition_key or '["", ""]')
-        return Submission(identifier=row.workflow_id, conversation=conversation, owner=owner)
-
-
-def _schedule(row: Mapping[str, Any]) -> Schedule:
-    """The schedule of a row; of another release's, without its submission."""
-    try:
-        submission = deserialize(Submission, row["context"]["submission"])
-    except SerializationInvalidity:
-        submission = Submission(identifier="", conversation="")
-    expression = row["schedule"]
-    return Schedule(name=row["schedule_name"], cron=expression, submission=submission, next=cron.next_time(expression))
-
-
-def _is_cancelled(row: dbos.WorkflowStatus) -> bool:
-    return bool((row.attributes or {}).get(CANCELLED))
-
-
-def _state(row: dbos.WorkflowStatus, finish: str) -> State:
-    if row.status == "SUCCESS":
-        return _ENDED.get(finish, "ended")
-    if row.status in ("ENQUEUED", "DELAYED") and _is_cancelled(row):
-        return "cancelled"
-    for state, statuses in _STATES.items():
-        if row.status in statuses:
-            return state
-    return "failed"
-
-
-def _time(milliseconds: int | None) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp((milliseconds or 0) / 1000, datetime.UTC)

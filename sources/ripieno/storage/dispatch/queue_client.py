@@ -42,8 +42,11 @@ _CANCELLED = """
 _WORKERS = "SELECT DISTINCT executor_id FROM {0}workflow_status WHERE status = 'PENDING' AND queue_name IS NOT NULL"
 _NOT_ENDED = "status IN ('ENQUEUED', 'PENDING') AND queue_partition_key IS NOT NULL"
 _NOT_ENDED_HERE = "queue_name = queues.name AND queue_partition_key = ? AND status IN ('ENQUEUED', 'PENDING')"
-#: The last place of a conversation in each queue, and whether a run of it there has not ended. The queues are found one
-#: by one in the index of their keys.
+#: The attribute of a submission that waits for a rate, and not for a time of its own; and its pattern.
+RATED = "rated"
+_RATED_PATTERN = f'%"{RATED}"%'
+#: The last place of a conversation in each queue, whether a run of it there has not ended, and the time of the last one
+#: that waits for a rate. The queues are found one by one in the index of their keys.
 _PLACES = f"""
     WITH RECURSIVE queues(name) AS (
         SELECT min(queue_name) FROM {{0}}workflow_status WHERE {_NOT_ENDED}
@@ -54,11 +57,14 @@ _PLACES = f"""
     SELECT name, (SELECT max(priority) FROM {{0}}workflow_status WHERE {_NOT_ENDED_HERE}), CASE WHEN EXISTS (
         SELECT 1 FROM {{0}}workflow_status
         WHERE {_NOT_ENDED_HERE} AND coalesce(CAST(attributes AS text), '') NOT LIKE ?
-    ) THEN 1 ELSE 0 END
+    ) THEN 1 ELSE 0 END, 0
     FROM queues WHERE name IS NOT NULL
     UNION ALL
-    SELECT queue_name, max(priority), 0 FROM {{0}}workflow_status
-    WHERE queue_partition_key = ? AND status = 'DELAYED' GROUP BY queue_name
+    SELECT queue_name, max(priority), max(CASE WHEN rated THEN 1 ELSE 0 END), max(CASE WHEN rated THEN due ELSE 0 END)
+    FROM (
+        SELECT queue_name, priority, delay_until_epoch_ms AS due, CAST(attributes AS text) LIKE ? AS rated
+        FROM {{0}}workflow_status WHERE queue_partition_key = ? AND status = 'DELAYED'
+    ) AS waiting GROUP BY queue_name
 """
 
 
@@ -93,16 +99,17 @@ class QueueClient(dbos.DBOSClient):
         """The workers that have something under way."""
         return {worker for (worker,) in self._rows(_WORKERS.format(self._within)) if worker}
 
-    def places(self, key: str) -> tuple[dict[str, int], Collection[str]]:
+    def places(self, key: str) -> tuple[dict[str, int], Collection[str], int]:
         """The last place of a conversation in each queue, and the queues with a run of it that has not ended.
 
-        One that waits for its time is in no one's way, nor is one that was cancelled.
+        One that waits for a time of its own is in no one's way, nor is one that was cancelled. Third is the time, in
+        milliseconds, of the last one that waits for a rate; 0 without one.
         """
-        rows = self._rows(_PLACES.format(self._within), key, key, CANCELLED_PATTERN, key)
+        rows = self._rows(_PLACES.format(self._within), key, key, CANCELLED_PATTERN, _RATED_PATTERN, key)
         places: dict[str, int] = {}
-        for queue, place, _ in rows:
+        for queue, place, _, _ in rows:
             places[queue] = max(places.get(queue, 0), place or 0)
-        return places, {queue for queue, _, active in rows if active}
+        return places, {queue for queue, _, active, _ in rows if active}, max((due or 0 for *_, due in rows), default=0)
 
     def destroy(self) -> None:
         """Closes all connections."""

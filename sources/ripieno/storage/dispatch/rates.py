@@ -14,7 +14,7 @@ from ripieno.jsonvalues import EMPTY
 from ripieno.storage.databases.contract import Connection, Database
 from ripieno.storage.dispatch.contract import Submission
 
-_OWNER, _PROVIDER, _CONVERSATION = "owner", "provider", "conversation"
+_OWNER, _PROVIDER = "owner", "provider"
 
 
 class Rates:
@@ -36,11 +36,10 @@ class Rates:
     def start(self, submission: Submission, at: datetime.datetime | None) -> datetime.datetime | None:
         """The time at which a run may begin, not before ``at``, which is counted; None for at once.
 
-        It is not before an earlier run of its conversation. A run that continues after an answer has begun already.
-        Errors: ``InputError``.
+        A run that continues after an answer has begun already. Errors: ``InputError``.
         """
         limits = self._limits(submission)
-        if not submission.canisters or not limits:
+        if not (submission.canisters or submission.response) or not limits:
             return at
         with self._database.writing("written") as connection:
             here = datetime.datetime.now(datetime.UTC)
@@ -48,29 +47,20 @@ class Rates:
             now = int(seconds * 1_000)
             wanted = now if at is None else now + max(0, int((at - here).total_seconds() * 1_000))
             known = {key: _starts(connection, key, now) for key in limits}
-            earlier = (_CONVERSATION, json.dumps([submission.owner, submission.conversation]))
-            found = max([wanted, *_starts(connection, earlier, now)])
+            found = wanted
             while (later := max(first_free(known[key], found, rate) for key, rate in limits.items())) > found:
                 found = later
             for key, rate in limits.items():
                 period = _milliseconds(rate)
                 kept = [one for one in sorted((*known[key], found)) if one > now - period]
                 _write(connection, key, kept, until=kept[-1] + period)
-            if found > now:
-                _write(connection, earlier, [found], until=found)
         return at if found <= wanted else here + datetime.timedelta(milliseconds=found - now)
-
-    def forget(self, owner: str, conversation: str) -> None:
-        """Deletes what names a conversation."""
-        with self._database.using("written") as connection:
-            name = json.dumps([owner, conversation])
-            connection.execute("DELETE FROM rates WHERE kind = ? AND name = ?", (_CONVERSATION, name))
 
     def clean(self) -> None:
         """Deletes what counts no more."""
         with self._database.using("written") as connection:
             # Each kind by itself: others lock one row of each, in this order.
-            for kind in (_OWNER, _PROVIDER, _CONVERSATION):
+            for kind in (_OWNER, _PROVIDER):
                 connection.execute("DELETE FROM rates WHERE kind = ? AND until < now_seconds() * 1000", (kind,))
 
     def close(self) -> None:
