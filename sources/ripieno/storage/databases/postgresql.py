@@ -36,6 +36,7 @@ from ripieno.storage.databases.contract import (
     sentences,
     warn_of_leftovers,
 )
+from ripieno.storage.databases.outages import is_outage
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, NEWER, VERSION
 
@@ -274,38 +275,6 @@ class PostgresqlDatabase:
             if is_outage(error):
                 raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
             raise InputError(text) from error
-
-
-#: Errors besides operational ones that another connection may end: after a failover, or when this program was stopped.
-_PASSING = (errors.ReadOnlySqlTransaction, errors.IdleInTransactionSessionTimeout)
-#: Operational errors that trying again does not end.
-_LASTING = (
-    errors.InvalidPassword,
-    errors.InvalidAuthorizationSpecification,
-    errors.InvalidCatalogName,
-    errors.DiskFull,
-    errors.ProgramLimitExceeded,
-)
-#: What a server, or a pool of connections, says to a wrong address. Before there is a connection, there is no code.
-_WRONG = (
-    "does not exist",
-    "authentication failed",
-    "no password supplied",
-    "no pg_hba.conf entry",
-    "is not permitted to log in",
-    "permission denied",
-    "no such database",
-    "no such user",
-)
-
-
-def is_outage(error: object) -> bool:
-    """Whether trying again may help after an error of the driver. An unknown reason, in any language, may pass."""
-    if isinstance(error, _PASSING):
-        return True
-    if not isinstance(error, psycopg.OperationalError) or isinstance(error, _LASTING):
-        return False
-    return error.sqlstate is not None or not any(one in str(error) for one in _WRONG)
 
 
 class _Connection:
