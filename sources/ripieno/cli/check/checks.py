@@ -10,7 +10,7 @@ from ripieno.assembly.selection import applied_profile, place_in
 from ripieno.cli.check.descriptors import check_arguments, check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
-from ripieno.cli.check.needs import check_durable, check_journal, check_programs, check_variables
+from ripieno.cli.check.needs import check_durable, check_journal, check_programs, check_state, check_variables
 from ripieno.cli.common.findings import Check, Subject, check_names, check_replaced, check_rules, finding
 from ripieno.cli.common.group import COMMANDS
 from ripieno.descriptors.gateway import store_fault
@@ -167,6 +167,7 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_models,
     check_keys,
     check_journal,
+    check_state,
     check_durable,
     check_gateway,
 )
