@@ -23,9 +23,10 @@ from tests.support.postgresql import program_of
 
 EXAMPLES = DOCUMENTATION / "examples" / "deploying"
 PAGE = DOCUMENTATION / "tutorials" / "deploying.rst"
-BLOCKS = ("console",) * 10
+BLOCKS = ("console",) * 12
 VARIABLES = {"HOUSE_KEY": "k", "GATEWAY_SECRET": "a secret of the tests", "JOURNAL_URL": "postgresql://db.example/r"}
 GRACE = 60
+ASK = 'psql "$JOURNAL_URL" --tuples-only --command'
 METRICS = 9464
 
 
@@ -218,7 +219,7 @@ def of_worker(states: dict[str, tuple[str, str]], pid: int) -> list[str]:
 
 
 def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp_path: pathlib.Path) -> None:
-    install, looks, starting, creation, anywhere, trial, after, dumps, restoring, cancel = texts(
+    install, looks, starting, creation, anywhere, trial, after, dumps, empty, restoring, cancel, again = texts(
         "tutorials/deploying", *BLOCKS
     )
     assert "pip install '.[durable,otel]'" in install
@@ -263,10 +264,13 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
         assert second.wait(PATIENCE) == 0
     # Submitted, and not taken by any worker: it is in the backup.
     shell.run(anywhere)
-    for line in dumps.splitlines():
-        shell.run(line)
-    copy = f"{shell.name}_copy"
-    shell.run(f"createdb {copy}")
+    mask, *dumped = dumps.splitlines()
+    shell.run(f"{ASK} \"INSERT INTO ripieno.caller_keys VALUES ('laptop', 'earlier')\"")
+    for line in dumped:
+        shell.run(f"{mask.removeprefix('$ ')}; {line.removeprefix('$ ')}")
+    assert {one.stat().st_mode & 0o777 for one in user.workspace.glob("*.dump")} == {0o600}
+    copy = f"{shell.name}_restored"
+    shell.run(empty.replace("ripieno", shell.name))
     *restored, verify, listing, schedules = restoring.splitlines()
     for line in restored:
         shell.run(line, copy)
@@ -276,3 +280,9 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
     (waiting,) = json.loads(shell.run("ripieno runs list --state queued --format json", copy))
     shell.run(cancel.replace("RUN", waiting["run"]), copy)
     assert shell.run(listing, copy).strip() == "No run matches."
+    # A gateway has made another key before the earlier ones were restored.
+    shell.run(f"{ASK} \"UPDATE ripieno.caller_keys SET wrapped = 'another'\"", copy)
+    for line in again.splitlines():
+        shell.run(line, copy)
+    shown = shell.run(f"{ASK} \"SELECT wrapped = 'earlier' FROM ripieno.caller_keys\"", copy)
+    assert shown.strip() == "t"
