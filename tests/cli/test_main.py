@@ -85,6 +85,15 @@ def test_help_and_completion_load_neither_configuration_nor_event_loop(user: Use
     assert argument != "complete" or said == "plain,check"
 
 
+def test_a_command_of_a_group_is_named_with_its_group(user: User) -> None:
+    done = user.call("workers")
+    assert (done.returncode, "No such command 'workers'. Did you mean: ripieno runs workers\n" in done.stderr) == (
+        2,
+        True,
+    )
+    assert "Did you mean 'work'?" in user.call("wrok").stderr
+
+
 def test_the_module_runs_as_a_command(user: User) -> None:
     with user.python("-m", "ripieno", "--version") as process:
         out, _ = process.communicate(timeout=PATIENCE)

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ripieno.cli.common import exit_codes
+from ripieno.cli.common.main import ADVISED_GROUPS
 from ripieno.cli.common.options import Settings, add_format, common
 
 #: The function that makes the assembly for a plugin's command.
@@ -89,6 +90,10 @@ class Commands(click.Group):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from ripieno.exceptions import nearest
 
+            if groups := [group for group in ADVISED_GROUPS if _has(group, args[0])]:
+                whole = " or ".join(f"ripieno {group} {args[0]}" for group in groups)
+                message = f"No such command {args[0]!r}. Did you mean: {whole}"
+                raise click.exceptions.NoSuchCommand(args[0], message, ctx=ctx)
             # A slip needs no advice about plugins.
             known = self.list_commands(ctx)
             slip = nearest(args[0], known)
@@ -119,6 +124,12 @@ class Commands(click.Group):
         rows = [(name, self._line(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _has(group: str, name: str) -> bool:
+    """Whether a group of ours has a command of this name."""
+    command = _imported(COMMANDS[group][0])
+    return isinstance(command, click.Group) and name in command.commands
 
 
 def _imported(path: str) -> Any:

@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
 
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.addresses import read_address
+from ripieno.storage.databases.addresses import GRANT, WRONG, next_step, read_address
 from ripieno.storage.databases.claims import CLAIMED, Claims
 from ripieno.storage.databases.contract import (
     Connection,
@@ -128,7 +128,7 @@ class PostgresqlDatabase:
                 if not _value(connection, f"SELECT {allowed}"):
                     problem = (
                         f"The role {_value(connection, 'SELECT current_user')} may not create the tables in the schema "
-                        f"{schema} of {self._name}. Let its operator grant CREATE once."
+                        f"{schema} of {self._name}. {GRANT}"
                     )
             elif version != VERSION and version not in MIGRATIONS:
                 problem = NEWER.format(name=self._name, version=version, own=VERSION)
@@ -268,12 +268,15 @@ class PostgresqlDatabase:
             if isinstance(error, errors.UniqueViolation):
                 raise RowConflict(str(error)) from error
             reason = sentences(str(error)) or f"{type(error).__name__}."
-            text = f"The journal {self._name} cannot be {action}: {reason} Earlier records are kept."
+            text = f"The journal {self._name} cannot be {action}: {reason}"
+            kept = f"{text} Earlier records are kept."
             if isinstance(error, errors.LockNotAvailable):
-                raise Locked(f"{text} Another program holds a lock on its tables: wait for its end.") from error
+                raise Locked(f"{kept} Another program holds a lock on its tables: wait for its end.") from error
             if is_outage(error):
-                raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
-            raise InputError(text) from error
+                raise Disconnected(f"{kept} Check that the server runs and can be reached.") from error
+            step = next_step(reason)
+            # What is there was not reached, and there may be nothing yet.
+            raise InputError(f"{text} {step}" if step else kept) from error
 
 
 #: Errors besides operational ones that another connection may end: after a failover, or when this program was stopped.
@@ -286,17 +289,6 @@ _LASTING = (
     errors.DiskFull,
     errors.ProgramLimitExceeded,
 )
-#: What a server, or a pool of connections, says to a wrong address. Before there is a connection, there is no code.
-_WRONG = (
-    "does not exist",
-    "authentication failed",
-    "no password supplied",
-    "no pg_hba.conf entry",
-    "is not permitted to log in",
-    "permission denied",
-    "no such database",
-    "no such user",
-)
 
 
 def is_outage(error: object) -> bool:
@@ -305,7 +297,7 @@ def is_outage(error: object) -> bool:
         return True
     if not isinstance(error, psycopg.OperationalError) or isinstance(error, _LASTING):
         return False
-    return error.sqlstate is not None or not any(one in str(error) for one in _WRONG)
+    return error.sqlstate is not None or not any(one in str(error) for one in WRONG)
 
 
 class _Connection:
