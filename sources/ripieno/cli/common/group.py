@@ -9,7 +9,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.main import ADVISED_GROUPS
 from ripieno.cli.common.options import Settings, add_format, common
 
 #: The function that makes the assembly for a plugin's command.
@@ -59,6 +58,16 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "rehearse": ("ripieno.cli.demo.rehearse:rehearse", "Serve a score as a model, over real wire formats."),
     "serve": ("ripieno.cli.serve.command:serve", "Serve tools and models to other programs, and a web page."),
 }
+#: The commands of each group, so that a mistake imports none of them.
+GROUPS: Mapping[str, str] = {
+    "approvals": "allowed approve deny list result revoke show",
+    "import": "mcp",
+    "journal": "copy delete export fork list search show verify",
+    "new": "ensemble",
+    "responses": "forget list",
+    "runs": "cancel list schedules watch workers",
+    "serve": "key mcp responses web",
+}
 
 
 class Commands(click.Group):
@@ -90,7 +99,7 @@ class Commands(click.Group):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from ripieno.exceptions import nearest
 
-            if groups := [group for group in ADVISED_GROUPS if _has(group, args[0])]:
+            if groups := [group for group, names in GROUPS.items() if args[0] in names.split()]:
                 whole = " or ".join(f"ripieno {group} {args[0]}" for group in groups)
                 message = f"No such command {args[0]!r}. Did you mean: {whole}"
                 raise click.exceptions.NoSuchCommand(args[0], message, ctx=ctx)
@@ -124,12 +133,6 @@ class Commands(click.Group):
         rows = [(name, self._line(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
-
-
-def _has(group: str, name: str) -> bool:
-    """Whether a group of ours has a command of this name."""
-    command = _imported(COMMANDS[group][0])
-    return isinstance(command, click.Group) and name in command.commands
 
 
 def _imported(path: str) -> Any:
