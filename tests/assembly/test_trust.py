@@ -26,6 +26,28 @@ def test_a_plain_folder_is_no_project(tmp_path: pathlib.Path) -> None:
     assert find_project(tmp_path) is None
 
 
+def test_a_folder_that_this_user_may_not_read_is_refused_with_what_to_do(user: User) -> None:
+    code = f"""
+import os, pathlib
+from ripieno.assembly.trust import find_project
+from ripieno.exceptions import InputError
+folder = pathlib.Path({str(user.workspace)!r})
+folder.chmod(0)
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    find_project(folder)
+except InputError as error:
+    print(error)
+"""
+    with user.python("-c", code) as process:
+        shown, _ = process.communicate()
+    user.workspace.chmod(0o700)
+    assert shown.startswith(
+        f"The workspace, {user.workspace}, cannot be read by this user. Change to a folder of your own"
+    )
+
+
 def test_every_file_that_is_reached_changes_the_digest(user: User, greeting: str) -> None:
     folder = user.workspace
     user.ensemble("greeting", greeting, folder=folder / "ensembles")

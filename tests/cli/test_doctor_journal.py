@@ -1,6 +1,7 @@
 """``ripieno doctor`` and ``check`` look at the journal: reachable, of which version, and never changed by looking."""
 
 import json
+import os
 import pathlib
 import socket
 import sqlite3
@@ -70,6 +71,21 @@ def test_a_missing_variable_is_named_with_its_line(user: User, call: Call, monke
     user.configure(URL + "enabled = false\n")
     disabled = call("doctor", "--no-connect")
     assert (disabled.code, "disabled" in disabled.out) == (0, True)
+
+
+def test_a_state_folder_that_cannot_be_written_is_found_before_a_worker_finds_it(user: User, call: Call) -> None:
+    user.state.write_text("A file, which root cannot write in either.")
+    checked = call("check")
+    assert (checked.code, f"warning: the state folder {user.state} cannot be written" in checked.out) == (0, True)
+    shown = call("doctor", "--no-connect")
+    assert (shown.code, f"{user.state} is not a folder" in shown.out) == (2, True), shown.out
+    assert "Everything can start" not in shown.out
+    user.state.unlink()
+    home = user.state.parent
+    home.chmod(0o500)
+    denied = call("doctor", "--no-connect")
+    home.chmod(0o700)
+    assert (f"this user may not write in {home}" in denied.out) == (os.geteuid() != 0), denied.out
 
 
 def test_a_file_is_only_looked_at(user: User, call: Call) -> None:

@@ -154,7 +154,7 @@ def test_the_tutorial_shows_what_is_written(bring: Call, user: User) -> None:
 def test_dry_run_prints_toml_and_writes_nothing(bring: Call, user: User) -> None:
     done = bring({"one": {"command": "one-server", "args": ["x"]}}, "--dry-run")
     assert tomllib.loads(done.out)["connection"]["command"] == ["one-server", "x"]
-    assert not user.configuration.exists()
+    assert not any(user.configuration.iterdir())
 
 
 def test_json_says_everything(bring: Call, user: User) -> None:
@@ -286,7 +286,7 @@ def test_a_value_stays_where_it_is_told_to(bring: Call, user: User, call: Call) 
 def test_a_name_to_keep_that_there_is_not_stops_it(bring: Call, user: User) -> None:
     done = bring({"one": {"command": "one", "env": {"LOG_LEVEL": "debug"}}}, "--keep", "LOG_LEVLE")
     assert (done.code, "Did you mean 'LOG_LEVEL'" in done.err) == (exit_codes.INPUT, True)
-    assert not user.configuration.exists()
+    assert not any(user.configuration.iterdir())
 
 
 # What is wrong

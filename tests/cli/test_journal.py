@@ -284,6 +284,27 @@ def test_copy_to_a_database_and_back(
     assert (lacking.code, "needs the variable JOURNAL_URL, which is not set" in lacking.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    "place",
+    ["env:JOURNAL_URL", "JOURNAL_URL", "$JOURNAL_URL", "{env.JOURNAL_URL}", "~/b", "postgresql//u:topsecret@h/x"],
+)
+def test_a_copy_is_made_in_no_file_that_may_be_a_mistyped_address(
+    file: pathlib.Path, user: User, call: Call, place: str
+) -> None:
+    done = call("journal", "copy", place)
+    assert (done.code, "An address in a variable: '{env:JOURNAL_URL}'." in done.err, done.out) == (2, True, "")
+    assert "topsecret" not in done.err
+    assert list(user.workspace.iterdir()) == []
+
+
+def test_a_copy_is_made_in_a_folder_that_there_is(file: pathlib.Path, user: User, call: Call) -> None:
+    for place in ("new/copy.sqlite3", str(user.workspace / "new" / "copy")):
+        done = call("journal", "copy", place)
+        assert (done.code, f"There is no folder {user.workspace / 'new'}" in done.err) == (2, True), done.err
+    for place in ("copy.sqlite3", "./copy", str(user.workspace / "other")):
+        assert call("journal", "copy", place).out.startswith("Copied 28 lines to ")
+
+
 def test_fork(file: pathlib.Path, call: Call) -> None:
     # The fork's own name is made by chance, and may begin like any other.
     done = call("journal", "fork", FIRST, "--at", "6")

@@ -9,7 +9,8 @@ import click
 import pytest
 
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.group import COMMANDS, GROUP
+from ripieno.cli.common.group import COMMANDS, GROUP, GROUPS
+from ripieno.cli.common.main import ADVISED_GROUPS
 from ripieno.cli.common.observers import observed
 from ripieno.conducting.observers.tracing import Telemetry
 from tests.assembly.test_plugins import install
@@ -83,6 +84,27 @@ def test_help_and_completion_load_neither_configuration_nor_event_loop(user: Use
     said, loaded = out.rstrip().rsplit("\n", 1)
     assert loaded == "[]"
     assert argument != "complete" or said == "plain,check"
+
+
+def test_a_command_of_a_group_is_named_with_its_group(user: User) -> None:
+    done = user.call("workers")
+    assert (done.returncode, "No such command 'workers'. Did you mean: ripieno runs workers\n" in done.stderr) == (
+        2,
+        True,
+    )
+    assert "Did you mean 'work'?" in user.call("wrok").stderr
+    inner = {group: {words[1] for words, _ in commands() if len(words) > 1 and words[0] == group} for group in GROUPS}
+    assert {group: set(names.split()) for group, names in GROUPS.items()} == inner
+    assert set(GROUPS) == {words[0] for words, _ in commands() if len(words) > 1} == set(ADVISED_GROUPS)
+
+
+def test_a_configuration_folder_that_is_named_and_does_not_exist_is_a_warning_of_each_command(user: User) -> None:
+    for command in (("runs", "list"), ("tools", "--format", "json"), ("--version",)):
+        assert user.call(*command).stderr == ""
+        missing = str(user.configuration / "missing")
+        done = user.call(*command, RIPIENO_CONFIG_HOME=missing)
+        warning = f"! RIPIENO_CONFIG_HOME names {missing}, which is not a folder: no configuration of yours is read.\n"
+        assert (done.returncode, done.stderr) == (0, warning)
 
 
 def test_the_module_runs_as_a_command(user: User) -> None:

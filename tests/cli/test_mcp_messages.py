@@ -97,12 +97,13 @@ def test_variables_that_are_named_and_not_set(call: Call, user: User, monkeypatc
     assert done.code == exit_codes.GOOD
     (line,) = [line for line in done.out.splitlines() if " warning: " in line]
     assert line.endswith("one.toml:8: warning: the variable NO_SUCH_TOKEN is not set, and is needed by 'one' and 'two'")
-    assert "hint: Set it in the environment.\n" in done.out
+    assert "hint: Set it: export NO_SUCH_TOKEN=...\n" in done.out
     file = user.configuration / "ensembles" / "one.toml"
     optional = file.read_text()
     file.write_text(optional.replace("required = false\n", ""))
     hint = (
-        "Set it in the environment. Without it, every start with 'one' fails. To start without the ensemble instead: "
+        "Set it: export NO_SUCH_TOKEN=... Without it, every start with 'one' fails. To start without the ensemble "
+        "instead: "
     )
     assert f"hint: {hint}required = false under its [ensemble].\n" in call("check").out
     assert call("tools").code == exit_codes.INPUT

@@ -74,7 +74,7 @@ def test_a_bundled_name_is_refused_before_anything_is_written(call: Call, user: 
     assert done.code == exit_codes.INPUT
     assert "io.toml" in done.err
     assert "ripieno new ensemble my-io" in done.err
-    assert not user.configuration.exists()
+    assert not any(user.configuration.iterdir())
     assert call("new", "ensemble", "io", "--folder", "tools").code == exit_codes.INPUT
     assert call("new", "ensemble", "my-io").code == 0
 
@@ -92,7 +92,7 @@ def test_a_kind_that_was_left_out_is_named(call: Call, user: User, arguments: li
     done = call("new", *arguments)
     assert done.code == exit_codes.INPUT
     assert f"Did you mean: {command}\n" in done.err
-    assert not user.configuration.exists()
+    assert not any(user.configuration.iterdir())
 
 
 def test_nothing_is_overwritten(call: Call, user: User) -> None:
@@ -139,7 +139,7 @@ def test_a_name_that_cannot_be(call: Call, user: User, name: str, proposal: str)
     assert done.code == exit_codes.INPUT
     assert repr(name) in done.err
     assert (f"For example: '{proposal}'" in done.err) is bool(proposal)
-    assert not user.configuration.exists()
+    assert not any(user.configuration.iterdir())
 
 
 def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User) -> None:
@@ -169,7 +169,6 @@ def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User
 
 
 def test_a_misnamed_configuration_is_reported(call: Call, user: User) -> None:
-    user.configuration.mkdir()
     (user.configuration / "ripieno.toml").write_text('[model]\ndefault = "ollama/x"\n')
     for command in ("check", "tools"):
         assert "your own configuration is config.toml in this folder. Rename it." in call(command).err

@@ -23,9 +23,10 @@ from tests.support.postgresql import program_of
 
 EXAMPLES = DOCUMENTATION / "examples" / "deploying"
 PAGE = DOCUMENTATION / "tutorials" / "deploying.rst"
-BLOCKS = ("console",) * 9
+BLOCKS = ("console",) * 12
 VARIABLES = {"HOUSE_KEY": "k", "GATEWAY_SECRET": "a secret of the tests", "JOURNAL_URL": "postgresql://db.example/r"}
 GRACE = 60
+ASK = 'psql "$JOURNAL_URL" --tuples-only --command'
 METRICS = 9464
 
 
@@ -79,6 +80,19 @@ def test_the_command_line_accepts_the_commands(user: User, name: str) -> None:
     assert (done.returncode, "Usage: ripieno" in done.stdout) == (0, True), done.stderr
     refused = user.call(*words, "--unheard-of", "--help")
     assert refused.returncode == 2
+
+
+def test_the_page_installs_its_files_where_the_units_look_for_them() -> None:
+    install, looks, *_ = texts("tutorials/deploying", *BLOCKS)
+    copied = dict(re.findall(r"^\$ sudo install .*?([a-z]+\.[a-z]+) (/etc/\S+)$", install, re.MULTILINE))
+    places = {name: re.findall(r"/etc/[\w/.-]+", read(name).splitlines()[0])[0].rstrip(".") for name in copied}
+    assert copied == places
+    folders = [one.split("=")[1].split() for one in read("worker.service").splitlines() if "StateDirectory=" in one]
+    assert [f"/var/lib/{one}" for one in folders[0]] == install.split("--owner ripieno ")[1].split()[:2]
+    service = unit("worker.service")["Service"]
+    assert f"$ cd {service['WorkingDirectory']}\n" in looks
+    assert f'PATH="{pathlib.Path(service["ExecStart"].split()[0]).parent}:' in looks
+    assert f". {service['EnvironmentFile']};" in looks
 
 
 def test_the_configuration_is_valid(user: User) -> None:
@@ -205,8 +219,11 @@ def of_worker(states: dict[str, tuple[str, str]], pid: int) -> list[str]:
 
 
 def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp_path: pathlib.Path) -> None:
-    install, looks, creation, anywhere, trial, after, dumps, restoring, cancel = texts("tutorials/deploying", *BLOCKS)
+    install, looks, starting, creation, anywhere, trial, after, dumps, empty, restoring, cancel, again = texts(
+        "tutorials/deploying", *BLOCKS
+    )
     assert "pip install '.[durable,otel]'" in install
+    assert starting.splitlines()[1].endswith(" ripieno-worker")
     shell = Shell(user, postgresql_server, tmp_path)
     for line in creation.splitlines():
         # A role of this test, without a terminal for its password.
@@ -219,7 +236,7 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
     assert described.count(slept) == 1
     user.ensemble("trial", described.replace(slept, sleeping))
     (user.workspace / "slow.toml").write_text(read("slow.toml"))
-    for line in looks.splitlines()[2:4]:
+    for line in looks.splitlines()[4:6]:
         shell.run(line)
     work, submit, _ = trial.splitlines()
     assert work == "$ ripieno work"
@@ -227,7 +244,7 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
     with user.start("work", **extra) as first, user.start("work", **extra) as second:
         for process in (first, second):
             wait_for(process, "takes submitted runs")
-        assert shell.run(looks.splitlines()[4]).count("\n") == 3
+        assert shell.run(after.splitlines()[0]).count("\n") == 3
         shell.run(submit)
         until = time.monotonic() + PATIENCE
         while not (hit := of_worker(states(shell), first.pid)):
@@ -247,10 +264,13 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
         assert second.wait(PATIENCE) == 0
     # Submitted, and not taken by any worker: it is in the backup.
     shell.run(anywhere)
-    for line in dumps.splitlines():
-        shell.run(line)
-    copy = f"{shell.name}_copy"
-    shell.run(f"createdb {copy}")
+    mask, *dumped = dumps.splitlines()
+    shell.run(f"{ASK} \"INSERT INTO ripieno.caller_keys VALUES ('laptop', 'earlier')\"")
+    for line in dumped:
+        shell.run(f"{mask.removeprefix('$ ')}; {line.removeprefix('$ ')}")
+    assert {one.stat().st_mode & 0o777 for one in user.workspace.glob("*.dump")} == {0o600}
+    copy = f"{shell.name}_restored"
+    shell.run(empty.replace("ripieno", shell.name))
     *restored, verify, listing, schedules = restoring.splitlines()
     for line in restored:
         shell.run(line, copy)
@@ -260,3 +280,9 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
     (waiting,) = json.loads(shell.run("ripieno runs list --state queued --format json", copy))
     shell.run(cancel.replace("RUN", waiting["run"]), copy)
     assert shell.run(listing, copy).strip() == "No run matches."
+    # A gateway has made another key before the earlier ones were restored.
+    shell.run(f"{ASK} \"UPDATE ripieno.caller_keys SET wrapped = 'another'\"", copy)
+    for line in again.splitlines():
+        shell.run(line, copy)
+    shown = shell.run(f"{ASK} \"SELECT wrapped = 'earlier' FROM ripieno.caller_keys\"", copy)
+    assert shown.strip() == "t"

@@ -1,12 +1,15 @@
 """Failures of a PostgreSQL server that pass: what needs it can be tried again, on another connection if need be."""
 
 import contextlib
+import re
 
 import psycopg
 import pytest
 
+from ripieno.exceptions import InputError
 from ripieno.storage.databases import postgresql
 from ripieno.storage.databases.contract import Disconnected, Locked
+from ripieno.storage.databases.failures import next_step
 from ripieno.storage.databases.postgresql import PostgresqlDatabase
 from tests.support.postgresql import address_of_schema
 
@@ -37,6 +40,44 @@ def test_a_table_that_another_program_locks_is_free_later(address: str, monkeypa
                 write(database)
             lock.close()
             write(database)
+
+
+@pytest.mark.parametrize(
+    ("database", "user", "step"),
+    [
+        ("postgres", "stranger", "Check the user in its address, or let its operator create it: createuser --pwprompt"),
+        ("nowhere", "postgres", "Check the name in its address, or let its operator create it: createdb --owner USER"),
+        ("postgres", "guest", "Let its operator grant CREATE once."),
+    ],
+)
+def test_a_server_that_refuses_an_address_leaves_a_next_step(
+    postgresql_server: str, database: str, user: str, step: str
+) -> None:
+    with psycopg.connect(postgresql_server, autocommit=True) as operator, contextlib.suppress(psycopg.Error):
+        operator.execute("CREATE ROLE guest LOGIN")
+    wrong = postgresql_server.replace("postgres:@/postgres?", f"{user}:@/{database}?")
+    assert wrong != postgresql_server or user == database
+    with contextlib.closing(PostgresqlDatabase(wrong)) as refusing:
+        with pytest.raises(InputError, match=re.escape(step)) as refused, refusing.using("read"):
+            pass
+        assert not isinstance(refused.value, Disconnected)
+        assert "Earlier records" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        ('FATAL: password authentication failed for user "ada".', "Check the user and the password in its address."),
+        ("fe_sendauth: no password supplied.", "Check the user and the password in its address."),
+        ('no pg_hba.conf entry for host "10.0.0.9", user "ada"', "Let its operator permit this user and machine"),
+        ("permission denied for database x. User does not have CONNECT privilege.", "Let its operator grant CONNECT"),
+        ("permission denied for table lines.", "Let its operator grant access to it."),
+        ("the database system is starting up.", ""),
+    ],
+)
+def test_the_next_step_follows_from_what_the_server_says(reason: str, step: str) -> None:
+    assert next_step(reason).startswith(step)
+    assert bool(next_step(reason)) == bool(step)
 
 
 def test_a_connection_that_the_server_has_ended_is_made_again(address: str) -> None:

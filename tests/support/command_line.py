@@ -55,13 +55,13 @@ class User:
     @classmethod
     def living(cls, folder: pathlib.Path) -> "User":
         """A user whose home is that folder."""
-        workspace = folder / "workspace"
+        workspace, configuration = folder / "workspace", folder / "configuration"
         workspace.mkdir()
-        return cls(folder / "configuration", folder / "state", workspace)
+        configuration.mkdir()
+        return cls(configuration, folder / "state", workspace)
 
     def configure(self, text: str) -> None:
         """Writes the user's own configuration."""
-        self.configuration.mkdir(exist_ok=True)
         (self.configuration / "config.toml").write_text(text)
 
     @property

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import importlib
 import os
 import pathlib
 import socket
@@ -71,13 +72,20 @@ def model_of(submission: Submission, configuration: ConfigurationDescriptor) -> 
 def dispatcher_beside(journal: pathlib.Path | str, rates: Rates | None = None) -> Dispatcher:
     """The queue beside a journal: in a file of its folder, or in its database. Errors: ``InputError``."""
     place = journal.with_name(NAME) if isinstance(journal, pathlib.Path) else journal
+    require_engine()
+    from ripieno.storage.dispatch.dbos import DbosDispatcher
+
+    return DbosDispatcher(place, rates)
+
+
+def require_engine() -> None:
+    """Errors: ``InputError`` if the engine of the queue, or what it needs, is not installed."""
     try:
-        from ripieno.storage.dispatch.dbos import DbosDispatcher
+        importlib.import_module("ripieno.storage.dispatch.dbos")
     except ImportError as error:
         raise InputError(
             f"Submitted runs need an engine ({error}). Install it: pip install 'ripieno[durable]'"
         ) from None
-    return DbosDispatcher(place, rates)
 
 
 def inspect_queue(place: pathlib.Path | str, database: Database) -> QueueInspection | None:

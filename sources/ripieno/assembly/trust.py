@@ -58,9 +58,16 @@ class Project(Value, kw_only=True):
 
 
 def find_project(folder: pathlib.Path) -> Project | None:
-    """The project in a folder, or None. Reads files beneath the folder; imports and starts nothing."""
+    """The project in a folder, or None. Reads files beneath the folder; imports and starts nothing.
+
+    Errors: ``InputError`` for a folder of another user, as the one in which ``sudo`` starts a command may be.
+    """
     configuration, ensembles = folder / CONFIGURATION_NAME, folder / ENSEMBLES_NAME
-    has_configuration, has_ensembles = configuration.is_file(), ensembles.is_dir()
+    try:
+        has_configuration, has_ensembles = configuration.is_file(), ensembles.is_dir()
+    except PermissionError:
+        advice = "Change to a folder of your own, or name one: --workspace FOLDER"
+        raise InputError(f"The workspace, {folder}, cannot be read by this user. {advice}") from None
     if not has_configuration and not has_ensembles:
         return None
     part = read_configuration_part(configuration, layer="project") if has_configuration else None

@@ -272,12 +272,12 @@ def make_gateway(table: Mapping[str, Any]) -> GatewayDescriptor:
 
 
 _SECRET = 'secret = "{env:GATEWAY_SECRET}"'
-_CREATE = "To create one: openssl rand -hex 32"
+CREATE_SECRET = "To create one: openssl rand -hex 32"
 
 
 def store_fault(gateway: GatewayDescriptor) -> tuple[str, str, str] | None:
     """The key, the problem and the lines to add, if the settings together need a store or a secret that is missing."""
-    secret = f"under [gateway]: {_SECRET}. {_CREATE}"
+    secret = f"under [gateway]: {_SECRET}. {CREATE_SECRET}"
     if gateway.store is not None and not gateway.secret:
         return "store", "[gateway.store] needs a secret, with which it encrypts", f"Add {secret}"
     if gateway.absent == "defer" and gateway.store is None:

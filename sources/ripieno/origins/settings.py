@@ -205,7 +205,7 @@ def require_variables(ensemble: str, templates: Iterable[Template], surroundings
 
 def advise_setting(missing: Sequence[str], surroundings: Surroundings) -> str:
     """Advice about missing variables."""
-    advice = f"Set {'them' if len(missing) > 1 else 'it'} in the environment."
+    advice = f"Set {'them' if len(missing) > 1 else 'it'}: export {' '.join(f'{name}=...' for name in missing)}"
     hidden = [name for name in missing if not surroundings.allows(name)]
     if hidden:
         advice += f" Only variables in allow under [environment] are read: add {', '.join(hidden)} to it."

@@ -17,6 +17,14 @@ def make_private(folder: pathlib.Path) -> None:
         folder.mkdir(exist_ok=True, mode=0o700)
 
 
+def unwritable(folder: pathlib.Path) -> str | None:
+    """Why this user can write no file in a folder, which may not exist yet; None if they can. Nothing is created."""
+    existing = next(one for one in (folder, *folder.absolute().parents) if os.path.exists(one))
+    if not existing.is_dir():
+        return f"{existing} is not a folder"
+    return None if os.access(existing, os.W_OK | os.X_OK) else f"this user may not write in {existing}"
+
+
 def replace_private(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
     """Atomically replaces a file, with mode 0600. Creates its folder with mode 0700.
 

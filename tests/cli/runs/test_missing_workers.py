@@ -77,6 +77,12 @@ def test_a_run_whose_worker_was_killed(user: User, database: Database) -> None:
             # A lease without a worker, which does not take the run.
             WorkerLeases(database).renew("another", [HOST])
             wait_for(watching, re.escape(f"{gone} Another one goes on with its runs soon.\n"))
+            done = user.call("runs", "cancel", "mine")
+            ends = f"It ends when another worker takes it, which calls nothing more. {gone} "
+            assert done.stderr.startswith(f"Cancelled: mine\n{ends}")
+            assert "running (cancelled)" in user.call("runs", "list").stdout
+            (shown,) = json.loads(user.call("runs", "list", "--format", "json").stdout)
+            assert (shown["state"], shown["cancelled"]) == ("running", True)
 
 
 def test_runs_that_wait_for_workers_that_are_not_there(user: User, database: Database) -> None:

@@ -528,7 +528,8 @@ def test_an_unknown_run_and_an_ambiguous_beginning_are_named(user: User, score: 
     for name in ("same-1", "same-2"):
         user.run("submit", "-m", score, "--at", "+1h", "--id", name, "x")
     assert "Several runs match: same-2, same-1." in user.call("runs", "cancel", "same").stderr
-    assert "no run named 'other'" in user.call("runs", "watch", "other").stderr
+    assert "no run named 'other'. To list them: ripieno runs list" in user.call("runs", "watch", "other").stderr
+    assert "Did you mean 'same-1'" in user.call("runs", "watch", "smae-1").stderr
 
 
 def test_a_key_that_is_missing_here_is_a_warning_of_the_submission(user: User, score: str) -> None:

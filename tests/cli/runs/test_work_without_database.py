@@ -56,6 +56,17 @@ def test_a_wrong_address_ends_it(user: User, postgresql_server: str, right: str,
     assert "It is tried again" not in refused.stderr
 
 
+@pytest.mark.parametrize("command", [("work",), ("runs", "list"), ("submit", "-m", "score:./no.toml", "Go.")])
+def test_without_the_extras_the_one_that_has_both_libraries_is_named(user: User, command: tuple[str, ...]) -> None:
+    user.configure(SETTINGS)
+    (user.workspace / "no.toml").write_text('[score]\nname = "no"\n[[turns]]\ntext = "No."\n')
+    blocked = "import sys; sys.modules.update(dbos=None, psycopg=None); from ripieno.cli import main; sys.exit(main())"
+    with user.python("-c", blocked, *command, JOURNAL_URL="postgresql://ada@localhost/x") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, "pip install 'ripieno[durable]'" in err) == (2, True), out + err
+    assert "[postgres]" not in err
+
+
 def test_a_watch_says_how_to_go_on(user: User, server: Any) -> None:
     user.configure(SETTINGS)
     (user.workspace / "short.toml").write_text('[score]\nname = "short"\n[[turns]]\ntext = "Hello."\n')

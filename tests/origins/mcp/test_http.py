@@ -248,12 +248,12 @@ async def test_who_is_not_let_in_is_told_once_and_what_to_do(challenge: str, sur
 async def test_a_missing_variable_is_named_before_anything_is_sent(surroundings: Surroundings) -> None:
     async with answering(b"") as (url, asked):
         message = await refused(url, surroundings, '[connection.headers]\nA = "{env:ABSENT}"\n')
-    assert message.endswith("the variable ABSENT is not set. Set it in the environment.")
+    assert message.endswith("the variable ABSENT is not set. Set it: export ABSENT=...")
     async with answering(b"") as (url, asked):
         chosen = dataclasses.replace(surroundings, allow=("TOKEN", "SET_*"))
         message = await refused(url, chosen, '[connection.headers]\nA = "{env:ABSENT}{env:SET_LATER}"\n')
     assert message.endswith(
-        "the variables ABSENT, SET_LATER are not set. Set them in the environment. "
+        "the variables ABSENT, SET_LATER are not set. Set them: export ABSENT=... SET_LATER=... "
         "Only variables in allow under [environment] are read: add ABSENT to it."
     )
     assert asked == []

@@ -212,6 +212,17 @@ def test_check_says_what_serving_would_refuse(user: User, call: Call, monkeypatc
     done = call("check", "--config", str(file))
     assert done.code == 0
     assert f"{file}:3: warning: the variable GATEWAY_SECRET is not set" in done.out
+    assert "hint: Set it: export GATEWAY_SECRET=...\n" in done.out
+    monkeypatch.setenv("GATEWAY_SECRET", "too-short")
+    short = call("check", "--config", str(file))
+    assert (
+        short.code,
+        f"{file}:3: error: with the value of GATEWAY_SECRET, gateway.secret has 9 bytes" in short.out,
+    ) == (
+        2,
+        True,
+    )
+    assert "too-short" not in short.out
     monkeypatch.setenv("GATEWAY_SECRET", "a secret of the tests")
     assert "GATEWAY_SECRET" not in call("check", "--config", str(file), "--strict").out
     file.write_text('[gateway]\nsecret = "too-short"\n')

@@ -98,7 +98,7 @@ async def test_a_run_that_the_engine_has_taken_and_forgotten_is_queued_again(
     reported = list[str]()
     one = await conducted(place_with_queue, tmp_path, report=reported.append)
     assert failed == [one.identifier]
-    assert "Runs that were taken and could not begin are queued again (submission of c)." in reported
+    assert "! Runs that were taken and could not begin are queued again (submission of c)." in reported
 
 
 async def test_a_run_that_waits_for_another_of_its_conversation_is_not_lost(

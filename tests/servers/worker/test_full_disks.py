@@ -74,7 +74,7 @@ async def test_an_end_that_could_not_be_written_is_written_later(
             async with site.worker(report=reported.put_nowait):
                 with without_ends(site):
                     await asyncio.to_thread(dispatcher.submit, submission("c", site.host))
-                    assert (await reported.get()).startswith("The end of the run submission of c could not be written")
+                    assert (await reported.get()).startswith("! The end of the run submission of c could not be")
                     if cancelled:
                         await asyncio.to_thread(dispatcher.cancel, "submission of c")
                         while not reported.empty():
@@ -101,7 +101,7 @@ async def test_a_run_whose_end_could_not_be_written_once_has_not_failed(
         async with asyncio.timeout(HANG), site.worker(report=reported.put_nowait):
             with without_ends(site, ends="'SUCCESS'", code="P0001"):
                 await asyncio.to_thread(dispatcher.submit, submission("c", site.host))
-                assert (await reported.get()).startswith("The end of the run submission of c could not be written")
+                assert (await reported.get()).startswith("! The end of the run submission of c could not be")
                 assert not (await asyncio.to_thread(dispatcher.find, "submission of c")).over
             while not (found := await asyncio.to_thread(dispatcher.find, "submission of c")).over:  # noqa: ASYNC110  in a database
                 await asyncio.sleep(0.02)
@@ -154,7 +154,7 @@ def test_a_full_disk_ends_no_worker_and_its_run_ends_when_there_is_space(user: U
         assert "running" in user.call("runs", "list").stdout
         assert "Cancelled: one" in user.call("runs", "cancel", "one").stderr
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (highest, highest))
-        wait_for(process, "The end of the run one could not be written")
+        wait_for(process, "! The end of the run one could not be written")
         assert user.run("runs", "watch", "one").returncode in (1, 12)
         assert "cancelled" in user.call("runs", "list").stdout
         process.send_signal(signal.SIGTERM)

@@ -360,6 +360,18 @@ async def test_after_a_crash_the_message_is_not_said_again(bench: Bench, site: S
     assert results[0].error.category == "outcome_unknown"
 
 
+async def test_what_the_worker_does_not_have_is_logged_and_its_worker_is_named(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.stretches = Stretches(bench.assembly, bench.journal, lambda name: name, worker="one-4711")
+    ended = await bench.conduct(submission("c", "h", model="nowhere/m"))
+    assert ended is not None
+    assert "no provider named 'nowhere'" in ended.reason
+    assert ended.reason.endswith(" (in the configuration of the worker one-4711)")
+    (line,) = [one for one in caplog.records if one.name.endswith("worker.stretches")]
+    assert (line.levelname, line.getMessage()) == ("WARNING", f"The run failed: {ended.reason}")
+
+
 async def test_what_fails_says_why_and_raises_nothing(bench: Bench) -> None:
     ended = await bench.conduct(submission("c", "h", tools=("nowhere.*",)))
     assert ended is not None

@@ -10,15 +10,16 @@ from ripieno.assembly.selection import applied_profile, place_in
 from ripieno.cli.check.descriptors import check_arguments, check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
-from ripieno.cli.check.needs import check_durable, check_journal, check_programs, check_variables
+from ripieno.cli.check.needs import check_durable, check_journal, check_programs, check_state, check_variables
 from ripieno.cli.common.findings import Check, Subject, check_names, check_replaced, check_rules, finding
 from ripieno.cli.common.group import COMMANDS
-from ripieno.descriptors.gateway import store_fault
+from ripieno.descriptors.gateway import CREATE_SECRET, SECRET_BYTES, store_fault
 from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.names import split
 from ripieno.descriptors.reader.alternatives import variables_in
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted, spelling
+from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import Problem
 from ripieno.origins.settings import advise_setting
@@ -88,7 +89,7 @@ def check_gateway(subject: Subject) -> Iterator[Problem]:
             yield _problem(subject.loaded, ("gateway", key), why, f"{advice}.")
         yield from _missing_model(subject.loaded)
         yield from _unknown_tools(subject.loaded)
-        yield from _missing_secret(subject.loaded, subject.surroundings)
+        yield from _unusable_secret(subject.loaded, subject.surroundings)
 
 
 def _unknown_ensembles(loaded: LoadedConfiguration) -> Iterator[Problem]:
@@ -122,12 +123,21 @@ def _unknown_tools(loaded: LoadedConfiguration) -> Iterator[Problem]:
             yield _problem(loaded, path, message, near or f"To list its tools: ripieno tools --ensemble {ensemble}")
 
 
-def _missing_secret(loaded: LoadedConfiguration, surroundings: Surroundings) -> Iterator[Problem]:
+def _unusable_secret(loaded: LoadedConfiguration, surroundings: Surroundings) -> Iterator[Problem]:
     path: Path = ("gateway", "secret")
-    for name in variables_in(loaded.configuration.gateway.secret):
-        if not surroundings.secrets.get(name):
-            message = f"the variable {name} is not set, and is needed by {dotted(path)}"
-            yield _problem(loaded, path, message, advise_setting([name], surroundings), "warning")
+    secret = loaded.configuration.gateway.secret
+    names = variables_in(secret)
+    lacking = [name for name in names if not surroundings.secrets.get(name)]
+    for name in lacking:
+        message = f"the variable {name} is not set, and is needed by {dotted(path)}"
+        yield _problem(loaded, path, message, advise_setting([name], surroundings), "warning")
+    if names and not lacking:
+        length = len(Template.parse(secret, variables=True).header({}, surroundings.secrets).encode())
+        if length < SECRET_BYTES:
+            which = f"with the value of {' and '.join(names)}, {dotted(path)}"
+            yield _problem(
+                loaded, path, f"{which} has {length} bytes: it needs {SECRET_BYTES} or more", f"{CREATE_SECRET}."
+            )
 
 
 def _missing_model(loaded: LoadedConfiguration) -> Iterator[Problem]:
@@ -167,6 +177,7 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_models,
     check_keys,
     check_journal,
+    check_state,
     check_durable,
     check_gateway,
 )

@@ -18,6 +18,8 @@ from ripieno.ensembles import Surroundings
 from ripieno.ensembles.origin import NeededProgram, NeededVariable, needed_variables
 from ripieno.exceptions import Problem
 from ripieno.origins.settings import advise_setting
+from ripieno.storage.files import unwritable
+from ripieno.storage.places import Places
 
 
 def absent_variables(descriptor: EnsembleDescriptor, registry: Registry, surroundings: Surroundings) -> list[str]:
@@ -69,6 +71,15 @@ def check_journal(subject: Subject) -> Iterator[Problem]:
     if url and importlib.util.find_spec("psycopg") is None:
         hint = "Install it: pip install 'ripieno[postgres]' Without it, every command that records fails."
         yield finding(file, path, f"{dotted(path)} needs the library psycopg, which is not installed", hint, "error")
+
+
+def check_state(subject: Subject) -> Iterator[Problem]:
+    """A warning if the state folder cannot be written. Another user may be meant to."""
+    folder = subject.loaded.state or Places.of_user().state
+    if why := unwritable(folder):
+        message = f"the state folder {folder} cannot be written: {why}"
+        hint = "Run as its owner, or name another one: export RIPIENO_STATE_HOME=... Without it, nothing is recorded."
+        yield Problem(message=message, hint=hint, severity="warning")
 
 
 def check_durable(subject: Subject) -> Iterator[Problem]:

@@ -58,6 +58,16 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "rehearse": ("ripieno.cli.demo.rehearse:rehearse", "Serve a score as a model, over real wire formats."),
     "serve": ("ripieno.cli.serve.command:serve", "Serve tools and models to other programs, and a web page."),
 }
+#: The commands of each group, so that a mistake imports none of them.
+GROUPS: Mapping[str, str] = {
+    "approvals": "allowed approve deny list result revoke show",
+    "import": "mcp",
+    "journal": "copy delete export fork list search show verify",
+    "new": "ensemble",
+    "responses": "forget list",
+    "runs": "cancel list schedules watch workers",
+    "serve": "key mcp responses web",
+}
 
 
 class Commands(click.Group):
@@ -89,6 +99,10 @@ class Commands(click.Group):
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from ripieno.exceptions import nearest
 
+            if groups := [group for group, names in GROUPS.items() if args[0] in names.split()]:
+                whole = " or ".join(f"ripieno {group} {args[0]}" for group in groups)
+                message = f"No such command {args[0]!r}. Did you mean: {whole}"
+                raise click.exceptions.NoSuchCommand(args[0], message, ctx=ctx)
             # A slip needs no advice about plugins.
             known = self.list_commands(ctx)
             slip = nearest(args[0], known)

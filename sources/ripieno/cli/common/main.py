@@ -83,6 +83,10 @@ def _invoke(arguments: list[str], settings: Settings) -> None:
 
         register()
         GROUP.main(arguments, prog_name="ripieno", obj=settings)
+    named = os.environ.get("RIPIENO_CONFIG_HOME")
+    if named and not os.path.isdir(named):
+        # Its configuration may name another journal, so that a list would be empty without a word.
+        say(f"! RIPIENO_CONFIG_HOME names {named}, which is not a folder: no configuration of yours is read.")
     with GROUP.make_context("ripieno", arguments, obj=settings) as context:
         GROUP.invoke(context)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database
-from ripieno.cli.check.needs import check_journal
+from ripieno.cli.check.needs import check_journal, check_state
 from ripieno.cli.common.findings import Subject, find_problems
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY
@@ -22,7 +22,7 @@ def journal_facts(loaded: LoadedConfiguration) -> dict[str, Any]:
     tables = [part.parts.get("journal", EMPTY) for part in reversed(loaded.parts)]
     enabled = next((one["enabled"] for one in tables if "enabled" in one), True)
     facts: dict[str, Any] = {"enabled": enabled, "place": None, "problem": "", "warning": ""}
-    lacking = find_problems([check_journal], Subject(loaded=loaded, descriptors=()))
+    lacking = find_problems([check_journal, check_state], Subject(loaded=loaded, descriptors=()))
     if not enabled or lacking:
         return {**facts, "problem": str(lacking[0]) if enabled and lacking else ""}
     try:
@@ -43,7 +43,7 @@ def journal_line(facts: Mapping[str, Any]) -> str:
     if not facts["enabled"]:
         return "disabled"
     if facts["problem"]:
-        return f"cannot be used: {facts['place'] or 'its address is not known'}"
+        return f"cannot be used: {facts['place']}" if facts["place"] else "cannot be used; see the failures"
     version, expected = facts["version"], facts["expected_version"]
     if version is None:
         tables = "the first run creates it"

@@ -24,6 +24,7 @@ from ripieno.cli.journal.selection import (
     journals,
     limits,
     name_of,
+    new_place,
     open_journal,
     owners,
     place_of,
@@ -290,16 +291,17 @@ def fork(*, conversation: str | None, owner: str | None, until: int | None, outp
 def copy(*, target: str, output: Format, file: str | None) -> None:
     """Copy the journal to another place, and verify the copy.
 
-    PLACE is a file, or the address of a database. Lines that are there already are skipped, so that a copy can be
-    repeated; what was deleted since is deleted there, too. Paused conversations and approvals are copied. Stored
-    responses and the queue of runs are not; kept outputs and undo are of one machine.
+    PLACE is a file, with a name that ends in .sqlite3 or as ./FILE, or the address of a database. Lines that are there
+    already are skipped, so that a copy can be repeated; what was deleted since is deleted there, too. Paused
+    conversations and approvals are copied. Stored responses and the queue of runs are not; kept outputs and undo are of
+    one machine.
 
     \b
     Example:
       ripieno journal copy '{env:JOURNAL_URL}'
       ripieno journal copy --journal '{env:JOURNAL_URL}' backup.sqlite3
     """
-    to = place_of(target)
+    to = new_place(target)
     with open_journal(file) as one:
         if to == place_of(file):
             raise click.UsageError("The journal is already at this place. Name another one.")

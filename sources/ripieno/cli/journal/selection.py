@@ -20,6 +20,8 @@ from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal import Journal, Summary
 from ripieno.storage.places import Places
 
+#: The end of the names of files with a journal.
+_SUFFIX = ".sqlite3"
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -82,6 +84,21 @@ def place_of(text: str | None) -> pathlib.Path | str:
     if text.startswith("{env:") or "://" in text:
         return journal_place(text, pathlib.Path(), os.environ)
     return pathlib.Path(text).absolute()
+
+
+def new_place(text: str) -> pathlib.Path | str:
+    """The place that a copy is made at. Errors: ``InputError``, also for a name that may be a mistyped address."""
+    place = place_of(text)
+    if isinstance(place, pathlib.Path):
+        if not text.startswith(("/", "./", "../")) and place.suffix != _SUFFIX:
+            # It is not repeated: it may have a password.
+            raise InputError(
+                f"PLACE is neither an address nor a file whose name ends in {_SUFFIX}. An address in a variable: "
+                "'{env:JOURNAL_URL}'. A file with another name: ./FILE"
+            )
+        if not place.parent.is_dir():
+            raise InputError(f"There is no folder {place.parent}. Create it, or name a file in another one.")
+    return place
 
 
 def name_of(text: str | None) -> str:

@@ -11,7 +11,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.canisters.display import brief
 from ripieno.cli.common.completion import completion
 from ripieno.cli.journal.selection import own_place
-from ripieno.exceptions import InputError, NameAbsence
+from ripieno.exceptions import InputError, NameAbsence, nearest
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.journal import Journal
 
@@ -47,11 +47,13 @@ def find(dispatcher: Dispatcher, journal: Journal, beginning: str) -> Dispatched
     with contextlib.suppress(NameAbsence):
         if beginning:
             return find_submission(dispatcher, journal.database, beginning)
-    found = [one for one in dispatcher.listed(limit=SEARCHED) if one.submission.identifier.startswith(beginning)]
+    listed = dispatcher.listed(limit=SEARCHED)
+    found = [one for one in listed if one.submission.identifier.startswith(beginning)]
     if not found and not beginning:
         raise InputError(_NOTHING)
     if not found:
-        raise NameAbsence("run", beginning, hint="To list them: ripieno runs list")
+        near = nearest(beginning, [one.submission.identifier for one in listed])
+        raise NameAbsence("run", beginning, near, hint="To list them: ripieno runs list")
     if beginning and len(found) > 1:
         names = ", ".join(one.submission.identifier for one in found[:10])
         raise InputError(f"Several runs match: {names}. Name one of them.")

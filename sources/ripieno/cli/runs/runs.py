@@ -3,7 +3,7 @@
 import datetime
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import click
@@ -66,13 +66,16 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
       ripieno runs list --state running --state queued
       ripieno runs list --format json
     """
-    found, conductors = list[Dispatched](), dict[str, Conductor]()
+    found, conductors, cancelled = list[Dispatched](), dict[str, Conductor](), set[str]()
     if has_queue(own_place()):
         with open_queue() as (dispatcher, journal):
             found += list_submissions(dispatcher, journal.database, owner=owner, states=states, limit=limit)
             conductors |= conductors_of(found, journal.database)
+            running = [one.submission.identifier for one in found if one.state == "running"]
+            # They run until their calls have ended, or, if their worker is gone, until another one takes them.
+            cancelled |= set(dispatcher.cancelled(running))
     if output == "json":
-        print_json([_mapping(one, conductors.get(one.submission.identifier)) for one in found])
+        print_json([_mapping(one, conductors.get(one.submission.identifier), cancelled) for one in found])
         return
     if not found:
         click.echo("No run was submitted." if not states and owner is None else "No run matches.")
@@ -80,7 +83,7 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
     rows = [
         [
             short(one.submission.identifier),
-            one.state,
+            f"{one.state} (cancelled)" if one.submission.identifier in cancelled else one.state,
             _time(one.submitted),
             _time(one.starts if one.state == "scheduled" else None),
             short(one.submission.conversation),
@@ -147,7 +150,11 @@ def cancel(run: str) -> None:
                 say(f"The run {name} continues its conversation. To cancel that: ripieno runs cancel {name}")
             return
         reopened = cancel_submission(dispatcher, journal, found.submission.identifier)
+        conductors = conductors_of([found] if found.state == "running" else [], journal.database)
     say(f"Cancelled: {found.submission.identifier}")
+    for conductor in conductors.values():
+        if problem := problem_of(conductor, found.submission):
+            say(f"It ends when another worker takes it, which calls nothing more. {problem}")
     if reopened is not None:
         say(f"Its calls wait again. To see them: ripieno approvals show {shlex.quote(reopened.short)}")
 
@@ -230,11 +237,13 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _mapping(dispatched: Dispatched, conductor: Conductor | None) -> dict[str, Any]:
+def _mapping(dispatched: Dispatched, conductor: Conductor | None, cancelled: Collection[str]) -> dict[str, Any]:
     one = dispatched.submission
     return {
         "run": one.identifier,
         "state": dispatched.state,
+        # Also of one that runs until it ends.
+        "cancelled": dispatched.state == "cancelled" or one.identifier in cancelled,
         "finish": dispatched.finish or None,
         "reason": dispatched.reason or None,
         "conversation": one.conversation,

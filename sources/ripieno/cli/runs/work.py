@@ -13,7 +13,7 @@ from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database, place_of_journal
-from ripieno.assembly.submissions import inspect_queue, open_dispatcher
+from ripieno.assembly.submissions import inspect_queue, open_dispatcher, require_engine
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.layers import load_valid_layers
@@ -75,6 +75,7 @@ def work(
         stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))
         settings.journal = True
         loaded = approving(load_valid_layers(settings), approve)
+        require_engine()  # Its extra has what the journal needs, too.
         leave_input()
         chosen, leaving = loaded.configuration.durable, asyncio.Event()
         assembly = make_assembly(

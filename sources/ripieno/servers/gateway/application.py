@@ -17,6 +17,7 @@ from ripieno.descriptors.gateway import store_fault
 from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError
 from ripieno.models.protocol import Refusal
+from ripieno.origins.settings import advise_setting
 from ripieno.servers.gateway.endpoint import Compactions, Endpoint, Serving
 from ripieno.servers.gateway.gateway import Gateway, protocols_of
 from ripieno.servers.gateway.middleware import Guard, Identifier, Slots, path_in
@@ -175,5 +176,8 @@ def _secret(assembly: Assembly, settings: GatewayDescriptor) -> bytes:
     template = Template.parse(settings.secret, variables=True)
     lacking = [name for name in template.variables if not assembly.surroundings.secrets.get(name)]
     if lacking:
-        raise InputError(f"secret under [gateway] needs the variable {' and '.join(lacking)}, which is not set.")
+        advice = advise_setting(lacking, assembly.surroundings)
+        raise InputError(
+            f"secret under [gateway] needs the variable {' and '.join(lacking)}, which is not set. {advice}"
+        )
     return template.header({}, assembly.surroundings.secrets).encode()

@@ -12,11 +12,7 @@ from typing import Any, Protocol
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
 from ripieno.assembly.continuations import reopen_failed
-from ripieno.canisters import (
-    Canister,
-    InvocationCanister,
-    ResultCanister,
-)
+from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.canisters.events import ConductEnded, Event, ExecutionBegan, InvocationSealed, ResultReady, TurnBegan
 from ripieno.conducting import Run
 from ripieno.conducting.observers.logs import FIELDS
@@ -168,14 +164,18 @@ class Stretches:
                 with contextlib.suppress(Conflict, NameAbsence):  # Another program continues it.
                     await run_in_thread(reopen_failed, self._journal, submission, name="reopen")
             return ending
-        except (Disconnected, Superseded):
+        except (Disconnected, Superseded) as error:
+            _logger.warning("The run stops here: %s", error)
             # What was done is in the journal, and the next stretch goes on from there: of this worker, if it has the
             # submission still, or has it again.
             return None
         except Exception as error:  # A workflow that raises ends in ways that its engine decides.
             with contextlib.suppress(InputError):  # The next answer does it.
                 await run_in_thread(reopen_failed, self._journal, submission, name="reopen")
-            return Ending(finish="error", reason=refusal_of(error).message)
+            reason = refusal_of(error).message
+            if isinstance(error, InputError):  # All others are logged there.
+                _logger.warning("The run failed: %s", reason)
+            return Ending(finish="error", reason=reason)
         finally:
             self._runs.pop(identifier, None)
             self._answering.pop(identifier, None)
@@ -252,7 +252,10 @@ class Stretches:
             return found
         if found.begun:
             _logger.info("The run goes on where another worker has left it.")
-        run = self._begin(submission, found)
+        try:
+            run = self._begin(submission, found)
+        except NameAbsence as error:
+            raise InputError(f"{error} (in the configuration of the worker {self._worker})") from error
         self._runs[submission.identifier] = run
         if submission.identifier in self._stopped:
             return self._cancelled()
@@ -352,7 +355,10 @@ class Stretches:
     def _is_superseded(self, submission: Submission, claim: _Claim) -> bool:
         """Whether another process has taken the conversation over. How the run has ended here is not its end then."""
         reporter = self._assembly.execution.reporter
-        return claim.lost or reporter.superseded(submission.owner, submission.conversation) is not None
+        superseded = claim.lost or reporter.superseded(submission.owner, submission.conversation) is not None
+        if superseded:
+            _logger.warning("Another worker goes on with the run.")
+        return superseded
 
     def _keep(self, submission: Submission, run: Run, paused: Paused | None, cut: Sequence[Mapping[str, Any]]) -> None:
         """Keeps a conversation that waits, and forgets any other; and the texts of an answer that was cut off."""

@@ -42,9 +42,11 @@ class Worker:
     """Conducts at most ``slots`` submissions at once, until ``stop`` is called.
 
     The assembly is entered, and records in a ``Journal``. ``hosts`` are the names of this machine for workspaces.
-    ``grace`` are the seconds for which runs may go on after ``stop``. ``report`` gets sentences for the operator.
-    ``model_of`` finds models that the configuration does not have. ``metrics`` counts the runs. With
-    ``[gateway.store]`` and ``servers = true``, it also answers background responses. Errors: ``InputError``.
+    ``grace`` are the seconds for which runs may go on after ``stop``. ``report`` gets sentences for the operator, of
+    which warnings begin with ``! ``. ``model_of`` finds models that the configuration does not have. ``metrics`` counts
+    the runs. With ``[gateway.store]`` and ``servers = true``, it also answers background responses.
+
+    Errors: ``InputError``.
     """
 
     def __init__(
@@ -168,7 +170,7 @@ class Worker:
                     await run_in_thread(self._clean, name="cleaning")
             except InputError as error:
                 if not failing:
-                    self._report(f"{error} It is tried again.")
+                    self._report(f"! {error} It is tried again.")
                 failing = True
             else:
                 if failing:
@@ -185,7 +187,7 @@ class Worker:
         for name in await run_in_thread(self._leases.bury, take_back, self._dispatcher.workers, name="lease"):
             runs = ", ".join(map(short, taken[name]))
             then = f": its runs are queued again ({runs})." if runs else ". It had no runs."
-            self._report(f"The worker {name} has not renewed its lease{then}")
+            self._report(f"! The worker {name} has not renewed its lease{then}")
             if self._metrics is not None:
                 self._metrics.take_over()
         # A worker that comes later has a lease that ends later.
@@ -214,7 +216,9 @@ class Worker:
             await run_in_thread(self._dispatcher.take_back, self.name, lost, name="taken")
             for one in lost:
                 del self._unbegun[one]
-            self._report(f"Runs that were taken and could not begin are queued again ({', '.join(map(short, lost))}).")
+            self._report(
+                f"! Runs that were taken and could not begin are queued again ({', '.join(map(short, lost))})."
+            )
 
     async def _end_again(self, now: float) -> None:
         """Queues again what has ended here, and has no end in the queue: it ends at once, or is cancelled."""
@@ -223,7 +227,7 @@ class Worker:
         for one in due:
             if one in taken:
                 self._endings[one] = now, self._endings[one][1]
-                self._report(f"The end of the run {one} could not be written. It is written again.")
+                self._report(f"! The end of the run {one} could not be written. It is written again.")
             else:
                 del self._endings[one]
 
@@ -252,4 +256,4 @@ class Worker:
         self._dispatcher.clean(datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=KEPT))
         lost = () if self._responses is None else self._responses.end_lost(self._dispatcher)
         if lost:
-            self._report(f"Background responses that no gateway has submitted have failed ({', '.join(lost)}).")
+            self._report(f"! Background responses that no gateway has submitted have failed ({', '.join(lost)}).")

@@ -36,7 +36,7 @@ from ripieno.storage.databases.contract import (
     sentences,
     warn_of_leftovers,
 )
-from ripieno.storage.databases.outages import is_outage
+from ripieno.storage.databases.failures import GRANT, is_outage, next_step
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, NEWER, VERSION
 
@@ -129,7 +129,7 @@ class PostgresqlDatabase:
                 if not _value(connection, f"SELECT {allowed}"):
                     problem = (
                         f"The role {_value(connection, 'SELECT current_user')} may not create the tables in the schema "
-                        f"{schema} of {self._name}. Let its operator grant CREATE once."
+                        f"{schema} of {self._name}. {GRANT}"
                     )
             elif version != VERSION and version not in MIGRATIONS:
                 problem = NEWER.format(name=self._name, version=version, own=VERSION)
@@ -269,12 +269,15 @@ class PostgresqlDatabase:
             if isinstance(error, errors.UniqueViolation):
                 raise RowConflict(str(error)) from error
             reason = sentences(str(error)) or f"{type(error).__name__}."
-            text = f"The journal {self._name} cannot be {action}: {reason} Earlier records are kept."
+            text = f"The journal {self._name} cannot be {action}: {reason}"
+            kept = f"{text} Earlier records are kept."
             if isinstance(error, errors.LockNotAvailable):
-                raise Locked(f"{text} Another program holds a lock on its tables: wait for its end.") from error
+                raise Locked(f"{kept} Another program holds a lock on its tables: wait for its end.") from error
             if is_outage(error):
-                raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
-            raise InputError(text) from error
+                raise Disconnected(f"{kept} Check that the server runs and can be reached.") from error
+            step = next_step(reason)
+            # What is there was not reached, and there may be nothing yet.
+            raise InputError(f"{text} {step}" if step else kept) from error
 
 
 class _Connection:

@@ -29,7 +29,7 @@ import sqlalchemy.exc
 from ripieno.canisters.serialization import deserialize, serialize
 from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
 from ripieno.storage.databases.contract import Disconnected, sentences
-from ripieno.storage.databases.outages import is_outage
+from ripieno.storage.databases.failures import is_outage
 from ripieno.storage.dispatch import cron
 from ripieno.storage.dispatch.addresses import address_of, create
 from ripieno.storage.dispatch.contract import (
