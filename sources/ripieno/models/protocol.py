@@ -182,9 +182,10 @@ class Encoder(Contract):
         ...
 
     def wait(self) -> bytes:
-        """A message that the answer continues, for use while nothing else is sent; empty if the wire has none.
+        """A message that the answer continues, for use while nothing else is sent.
 
-        SSE comments keep connections alive, but some clients count only events (measured).
+        Empty if the wire has none, and after the end. SSE comments keep connections alive, but some clients count only
+        events (measured).
         """
         ...
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import openai
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from ripieno.assembly import Assembly, assemble
 from ripieno.servers.gateway import queued_responses
@@ -64,15 +66,20 @@ class Site:
         )
 
     @contextlib.asynccontextmanager
-    async def gateway(self) -> AsyncGenerator[tuple[openai.AsyncOpenAI, Dispatcher, Library], None]:
-        """A client of a gateway, the queue, and the store. The block may not last longer than a hung test."""
+    async def gateway(self, below: str = "") -> AsyncGenerator[tuple[openai.AsyncOpenAI, Dispatcher, Library], None]:
+        """A client of a gateway, the queue, and the store. The block may not last longer than a hung test.
+
+        ``below`` is the path of the gateway in another application.
+        """
         async with asyncio.timeout(HANG), self.assembly() as assembly:
             store = assembly.configuration.gateway.store
             assert store is not None
             library = Library.of(assembly, store, SECRET.encode())
-            application = create_application(assembly)
+            application: Any = create_application(assembly)
+            if below:
+                application = Starlette(routes=[Mount(below, application)])
             bounds = Bounds(message_bytes=2**20)
-            async with serve(application, bounds=bounds) as url, Front(url, assembly).openai() as client:
+            async with serve(application, bounds=bounds) as url, Front(url + below, assembly).openai() as client:
                 yield client, assembly.dispatcher, library
             library.close()
 
@@ -206,6 +213,12 @@ async def test_one_that_its_gateway_could_not_submit_fails(site: Site, monkeypat
         following = await client.responses.create(model="any", input="Two.", conversation=conversation.id)
         assert following.output_text == "I read Two."
     assert reported.empty()
+
+
+async def test_a_gateway_below_another_application_has_workers(site: Site) -> None:
+    async with site.gateway("/ai") as (client, _, _), site.worker():
+        response = await client.responses.create(**BODY)
+        assert (await ended(client, response.id)).output_text == "I read One."
 
 
 async def test_a_stream_names_its_response_before_a_worker_has_it(site: Site) -> None:

@@ -259,6 +259,14 @@ def test_only_what_a_process_names_and_holds_is_renewed(stores: Stores) -> None:
     with pytest.raises(ConversationLocked):
         stores.conversations.lock("ada", "c", "other")
     stores.conversations.lock("ada", "d", "other")
+    # A response that is queued holds it longer, also if it is renewed as it is queued.
+    with stores.database.writing("written") as connection:
+        assert stores.conversations.hold(connection, "ada", "c", "response of c", 4 * LEASE)
+        assert not stores.conversations.hold(connection, "ada", "c", "another", 4 * LEASE)
+    stores.responses.renew("h", [], ["response of c"])
+    stores.clock.now += 3 * LEASE
+    with pytest.raises(ConversationLocked):
+        stores.conversations.lock("ada", "c", "other")
 
 
 def test_events_are_written_again_with_those_that_have_come_since(stores: Stores) -> None:

@@ -16,7 +16,7 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.servers.gateway.events import KEPT, content, named, pieces
 from ripieno.servers.gateway.gateway import Gateway
-from ripieno.servers.gateway.middleware import Slots
+from ripieno.servers.gateway.middleware import Slots, path_in
 from ripieno.servers.gateway.request_log import RequestLog, RequestObserver
 from ripieno.servers.gateway.responses import Streaming, send_body, send_refusal, while_present
 from ripieno.servers.gateway.sockets import GENERATES, HISTORY, PREVIOUS
@@ -211,7 +211,7 @@ class Endpoint:
     ) -> Mapping[str, Any]:
         (piece, *_) = pieces(self._protocol.encoder(asked).wait())
         response = {**content(named(piece)[1])["response"], "status": "queued"}
-        await runs.submit(stored, response, exchange.scope["path"], streamed=asked.controls.stream)
+        await runs.submit(stored, response, path_in(exchange.scope), streamed=asked.controls.stream)
         return response
 
     async def conduct(self, row: StoredResponse, stored: StoredRequest) -> None:

@@ -89,12 +89,17 @@ class RequestObserver:
         debugs = logs and _logger.isEnabledFor(logging.DEBUG)
         return _ObservedRequest(wire, scope, self.metrics, background, parented, logs, debugs)
 
-    def note(self, wire: str, route: str, scope: Scope, status: int, seconds: float) -> None:
+    def note(self, wire: str, route: str, scope: Scope, seconds: float, refusal: Refusal | None) -> None:
         """Records a request to a ``route`` of what is stored, which asks no model."""
+        status = 200 if refusal is None else refusal.status
         if self.metrics is not None:
-            self.metrics.count(wire, status)
+            if refusal is None or status == LEFT:
+                self.metrics.count(wire, status)
+            else:
+                self.metrics.refuse(wire, refusal, ended=True)
         if _logger.isEnabledFor(logging.INFO):
-            _log(wire, status, "", route=route, seconds=seconds, caller=_caller_in(scope))
+            why = "" if refusal is None else _reason_of(refusal)
+            _log(wire, status, why, route=route, seconds=seconds, caller=_caller_in(scope))
 
     def refuse(self, wire: str, refusal: Refusal, path: str) -> None:
         """Records a request that was refused before its endpoint. ``wire`` is empty for an unknown path."""
@@ -158,7 +163,8 @@ class _ObservedRequest(RequestLog):
                 self.metrics.count_openings()
         if self.logs:
             if self.background and self.status == LEFT:
-                self.reason = "cancelled"
+                # It was cancelled; or its response was lost, or could not be stored, which has lines of its own.
+                self.reason = "ended early"
             caller = _caller_in(self.scope)
             more: dict[str, Any] = {"model": self.model, "seconds": seconds, "usage": self.usage, "caller": caller}
             _log(self.wire, self.status, self.reason, **more)

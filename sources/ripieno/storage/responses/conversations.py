@@ -154,10 +154,11 @@ class ConversationStore(Rows):
             if not connection.execute(_LOCK, values).rowcount:
                 raise ConversationLocked("Another response of this conversation is in progress. Wait for its end.")
 
-    def hold(self, connection: Connection, caller: str, identifier: str, response: str, seconds: float) -> None:
-        """Lets the hold of a response end in some seconds, if ``renew`` is not called."""
+    def hold(self, connection: Connection, caller: str, identifier: str, response: str, seconds: float) -> bool:
+        """Lets the hold of a response end in some seconds, if ``renew`` is not called. False if it holds nothing."""
         query = f"UPDATE response_conversations SET until = ? WHERE {_MINE} AND holder = ?"
-        connection.execute(query, (self.now(connection) + seconds, named(caller), identifier, response))
+        values = (self.now(connection) + seconds, named(caller), identifier, response)
+        return connection.execute(query, values).rowcount > 0
 
     def unlock(self, caller: str, identifier: str, response: str) -> None:
         """Ends the hold of a response."""

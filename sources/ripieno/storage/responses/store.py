@@ -275,8 +275,11 @@ class ResponseStore(Rows):
                 query = f"SELECT identifier, cancelling FROM responses WHERE {mine}"
                 found = connection.execute(query, (holder, *responses)).fetchall()
             if holding:
-                query = f"UPDATE response_conversations SET until = ? WHERE holder IN ({_places(holding)})"
-                connection.execute(query, (until, *holding))
+                # That of a response that was queued meanwhile lasts longer.
+                mine = f"holder IN ({_places(holding)}) AND until < ?"
+                connection.execute(
+                    f"UPDATE response_conversations SET until = ? WHERE {mine}", (until, *holding, until)
+                )
         return {str(row[0]): bool(row[1]) for row in found}
 
     def holds(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:

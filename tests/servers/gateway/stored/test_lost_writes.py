@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,8 +31,9 @@ from ripieno.storage.responses.rows import ConversationLocked, StoredConversatio
 from ripieno.storage.responses.store import LEASE, ResponseStore
 from ripieno.testing import call, turn
 from tests.servers.gateway.stored.test_background import collected, ended
+from tests.support.openresponses_checker import check_stream
 from tests.support.postgresql import NewPlace
-from tests.support.stores import SECRET, Clock, storing
+from tests.support.stores import KEYS, SECRET, Clock, storing
 
 #: Seconds after which a test counts as hung.
 HANG = 60
@@ -326,6 +328,40 @@ async def test_a_run_that_is_lost_or_deleted_ends(place: pathlib.Path | str, *, 
         assert not any(bodies) if deleted else all(bodies)
 
 
+async def test_a_slow_cleaning_holds_up_no_renewal(place: pathlib.Path | str) -> None:
+    """What was deleted is removed from the files beside it."""
+    async with running(place) as site:
+        runs, renew = BackgroundRuns(site.library), site.library.responses.renew
+        loop, renewed = asyncio.get_running_loop(), asyncio.Event()
+        begun, go = threading.Event(), threading.Event()
+
+        def clean() -> None:
+            begun.set()
+            assert go.wait(HANG)
+
+        def note(*given: Any) -> Any:
+            # Not before: the first renewal may come before the cleaning.
+            if begun.is_set():
+                loop.call_soon_threadsafe(renewed.set)
+            return renew(*given)
+
+        setattr(site.database, "clean", clean)  # noqa: B010
+        setattr(site.library.responses, "renew", note)  # noqa: B010
+
+        async def answer(receive: Receive, send: Send) -> None:
+            await write(send, BEGUN)
+            await renewed.wait()
+            await write(send, END)
+
+        await site.library.run(site.library.delete, StoredResponse(caller="ada", identifier="a", body={}, status=""))
+        request = await site.request()
+        await runs.start(request, answer, streamed=False)
+        await site.idle()
+        go.set()
+        assert (await site.row(request)).status == "completed"
+        await runs.close()
+
+
 async def test_a_run_that_has_not_begun_is_not_lost(place: pathlib.Path | str) -> None:
     async with running(place) as site:
         go = asyncio.Event()
@@ -362,7 +398,9 @@ async def test_an_answer_that_has_lost_its_conversation_fails(
         async def answer(receive: Receive, send: Send) -> None:
             await write(send, BEGUN)
             await take(conversation)
-            await write(send, END)
+            # So that its line in the log says why.
+            with pytest.raises(ConversationLocked, match="not in it"):
+                await write(send, END)
 
         conversation = await site.conversation()
         request = await site.request(conversation)
@@ -386,7 +424,10 @@ async def test_an_answer_that_has_lost_its_conversation_fails(
         assert len(items) == (0 if deleted else 3)
         await site.library.release(request)
         assert site.library.holding == set()
-        assert caplog.messages == ["The hold of a conversation was lost, so that a response of it fails."] * 2
+        assert caplog.messages == [
+            f"The hold of a conversation was lost, so that {name} fails."
+            for name in (row.identifier, request.identifier)
+        ]
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, kind: type[Any], name: str, when: Callable[..., bool]) -> list[Any]:
@@ -492,3 +533,17 @@ async def test_the_result_of_an_approved_call_stays_until_its_response_is_stored
             while store.all():
                 # It is forgotten after the response can be read.
                 await client.responses.retrieve(done.id)
+
+
+async def test_no_event_follows_an_end_that_is_stored_late(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(use, "_BEAT", 0.1)
+    failed = failing(monkeypatch, Library, "_keep", lambda *_: len(failed) < 3)
+    headers = {"authorization": f"Bearer {KEYS['ada']}"}
+    async with storing(tmp_path, keep_alive=0.02) as gateway, gateway.front.plain(headers=headers) as client:
+        answer = await client.post("/v1/responses", json={"model": "any", "input": "One.", "stream": True})
+    # They say that the connection is alive.
+    assert b": working" in answer.content
+    check_stream([answer.content])
+    assert len(failed) == 3

@@ -9,7 +9,17 @@ import pytest
 
 from ripieno.cli.common.observers import observed
 from tests.servers.gateway.stored.test_background import ended, gated
-from tests.servers.gateway.test_metrics import ACTIVE, DEPARTURES, FIRST, REQUESTS, TOKENS, USAGE, Told, speaks
+from tests.servers.gateway.test_metrics import (
+    ACTIVE,
+    DEPARTURES,
+    FIRST,
+    REFUSALS,
+    REQUESTS,
+    TOKENS,
+    USAGE,
+    Told,
+    speaks,
+)
 from tests.support.stores import KEYS, Storing, storing
 
 RESPONSES = "openai-responses"
@@ -42,12 +52,13 @@ async def test_each_request_is_logged_and_counted(tmp_path: pathlib.Path, capsys
         ("back/small", 200, "ada", ""),
         ("GET /v1/responses/{identifier}", 200, "ada", ""),
         ("DELETE /v1/responses/{identifier}", 200, "ada", ""),
-        ("GET /v1/responses/{identifier}", 404, "ada", ""),
+        ("GET /v1/responses/{identifier}", 404, "ada", "response_not_found"),
     ]
-    assert "openai-responses GET /v1/responses/{identifier}: 404 in " in text
+    assert "openai-responses GET /v1/responses/{identifier}: 404 (response_not_found) in " in text
     assert response.id not in text
     assert told.one(REQUESTS, ripieno_wire=RESPONSES) == 5
     assert told.one(REQUESTS, ripieno_wire=RESPONSES, http_response_status_code="404") == 1
+    assert told.one(REFUSALS) == 1
 
 
 async def test_a_background_run_is_no_second_request_and_its_cancellation_no_departure(
@@ -65,7 +76,7 @@ async def test_a_background_run_is_no_second_request_and_its_cancellation_no_dep
     found = [one for one in lines(capsys.readouterr().err) if not one[0].startswith("GET")]
     assert found == [
         ("back/small", 200, "ada", ""),
-        ("back/small", 499, "ada", "cancelled"),
+        ("back/small", 499, "ada", "ended early"),
         ("POST /v1/responses/{identifier}/cancel", 200, "ada", ""),
         ("back/small", 200, "ada", ""),
         ("back/small", 200, "ada", ""),

@@ -46,7 +46,7 @@ class Encoder(Writer):
 
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
-        self._began = False
+        self._began = self._finished = False
         #: None if every tool is a function under its own name.
         self._returning = Returning(asked) if any(NAME in tool.configuration for tool in asked.tools) else None
         #: Members of the next text; the open message and its first form; unsealed reasoning; open calls.
@@ -85,7 +85,8 @@ class Encoder(Writer):
         # Clients that wait for events ignore comments (measured: a coding agent gives up after a while).
         if not self._began:
             return self._start()
-        return self._about("in_progress", self._response("in_progress", OPEN))
+        # It may take a while to store the end.
+        return b"" if self._finished else self._about("in_progress", self._response("in_progress", OPEN))
 
     def fail(self, refusal: Refusal) -> bytes:
         begun = b"" if self._began else self._start()
@@ -117,6 +118,7 @@ class Encoder(Writer):
         return status
 
     def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
+        self._finished = True
         return self._about(status, self._response(self._status(status), members))
 
     def _content(self, event: ContentSealed) -> bytes:

@@ -155,6 +155,7 @@ class BackgroundRun:
             failure = {"code": error.code, "message": str(error)}
             self._last = {**self._failed(self._last, "failed", failure), "error": failure}
             self._write_end(self._last)
+            raise
 
     def _write_end(self, response: Mapping[str, Any]) -> None:
         library = self._library
@@ -219,6 +220,7 @@ class BackgroundRuns:
         self._runs: dict[Key, BackgroundRun] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._keeping: asyncio.Task[None] | None = None
+        self._cleaning: asyncio.Task[None] | None = None
         self._ended = False
 
     async def start(self, request: StoredRequest, answer: Answer, *, streamed: bool) -> Mapping[str, Any]:
@@ -329,7 +331,9 @@ class BackgroundRuns:
                 # After a failure, a deletion shows whether the store can be written again.
                 if since >= _SWEPT or library.failure is not None:
                     since = 0.0
-                    await library.run(library.sweep, patient=False)
+                    await library.run(library.responses.sweep, patient=False)
+                    # It may take longer than a lease.
+                    self._cleaning = asyncio.create_task(library.run(library.clean, patient=False))
                 await self.renew()
                 library.recover()
             except StoreUnusable:

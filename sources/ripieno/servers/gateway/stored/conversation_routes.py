@@ -97,6 +97,7 @@ class _Conversations:
         """Deletes the conversation and its items. Responses of it stay."""
         one = await self._find(request)
         await self._library.run(self._store.delete, one.caller, one.identifier)
+        self._library.cleaned = False
         return json_response(encode({"id": one.identifier, "object": "conversation.deleted", "deleted": True}))
 
     async def items(self, request: Request) -> Response:
@@ -127,6 +128,7 @@ class _Conversations:
         one = await self._find(request)
         if not await self._library.run(self._store.remove, one.caller, one.identifier, request.path_params["item"]):
             raise not_found(NO_ITEM)
+        self._library.cleaned = False
         return _described(one)
 
     async def _find(self, request: Request) -> StoredConversation:

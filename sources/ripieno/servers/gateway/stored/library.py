@@ -90,8 +90,8 @@ class Library(StoreUse):
         self.conversations = ConversationStore(database, keys, limits, clock)
         #: The requests of this process that hold a conversation.
         self.holding: set[StoredRequest] = set()
-        #: Whether what was deleted from the journal was removed from its files.
-        self._cleaned = True
+        #: Whether what was deleted was removed from the files.
+        self.cleaned = True
 
     @classmethod
     def of(
@@ -210,7 +210,9 @@ class Library(StoreUse):
             if not self.responses.take(connection, row.caller, row.identifier, self.holder):
                 return None
             if references.conversation is not None:
-                self.conversations.hold(connection, row.caller, references.conversation, row.identifier, LEASE)
+                name = references.conversation
+                if not self.conversations.hold(connection, row.caller, name, row.identifier, LEASE):
+                    raise ConversationLocked(_TAKEN)
         if references.conversation is not None:
             self.holding.add(request)
         try:
@@ -267,7 +269,7 @@ class Library(StoreUse):
             items = [*row.body["input"], *row.body["output"]] if added else []
             held = self.conversations.finish(connection, request.caller, name, request.identifier, items)
             if added and not held:
-                _logger.warning("The hold of a conversation was lost, so that a response of it fails.")
+                _logger.warning("The hold of a conversation was lost, so that %s fails.", request.identifier)
                 raise ConversationLocked(_TAKEN)
 
     def row_of(self, request: StoredRequest, response: Mapping[str, Any]) -> StoredResponse:
@@ -339,20 +341,19 @@ class Library(StoreUse):
             if self._journal is not None:
                 with contextlib.suppress(NameAbsence):
                     self._journal.delete(name, owner=row.caller, clean=False)
-                    self._cleaned = False
         self.responses.delete(row.caller, row.identifier)
+        self.cleaned = False
 
-    def sweep(self) -> None:
-        """Deletes what has expired, and removes what was deleted since the last time from the files of the journal."""
-        self.responses.sweep()
-        if not self._cleaned:
-            self._cleaned = True
+    def clean(self) -> None:
+        """Removes the text that was deleted since the last time from the files."""
+        if not self.cleaned:
+            self.cleaned = True
             self.responses.database.clean()
 
     def close(self) -> None:
         """Closes the databases. The next use opens them again."""
-        if not self._cleaned:
-            self.responses.database.clean()
+        if not self.responses.database.remote:
+            self.clean()
         self.responses.keys.database.close()
         self.responses.database.close()
 

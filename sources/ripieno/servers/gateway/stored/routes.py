@@ -14,7 +14,7 @@ from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
 from ripieno.models.protocol import Refusal
-from ripieno.servers.gateway.request_log import RequestObserver
+from ripieno.servers.gateway.request_log import LEFT, RequestObserver
 from ripieno.servers.gateway.responses import while_present
 from ripieno.servers.gateway.stored.background import NOT_BACKGROUND, BackgroundRuns, Key
 from ripieno.servers.gateway.stored.conversation_routes import conversation_routes
@@ -66,18 +66,17 @@ def answered(handler: Handler, protocol: Protocol, observer: RequestObserver, ro
     """A handler whose errors are answered in the form of a wire, and whose requests are observed."""
 
     async def answer(request: Request) -> Any:
-        began = time.perf_counter()
+        began, refusal = time.perf_counter(), None
         try:
             found = await handler(request)
         except Gone:
             found = Response(status_code=400)
+            refusal = Refusal(status=LEFT, message="")
         except Exception as error:
             refusal = refusal_of(error)
             headers = {name.decode(): value.decode() for name, value in headers_of(refusal)}
             found = Response(protocol.refuse(refusal), status_code=refusal.status, headers=headers)
-        # A stream is an application.
-        status = found.status_code if isinstance(found, Response) else 200
-        observer.note(protocol.name, route, request.scope, status, time.perf_counter() - began)
+        observer.note(protocol.name, route, request.scope, time.perf_counter() - began, refusal)
         return found
 
     return answer
