@@ -113,6 +113,23 @@ async def test_a_watch_that_is_cancelled_in_a_look_ends(
     assert watching.cancelled()
 
 
+async def test_a_run_is_watched_in_a_task_that_has_caught_its_cancellation(
+    dispatcher: Dispatcher, journal: Journal
+) -> None:
+    run = submit(submission("c", "h"), dispatcher, journal)
+    await run.cancel()
+
+    async def watch() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return (await run.state()).state
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    watching.cancel()
+    assert await watching == "cancelled"
+
+
 def test_a_time_that_has_passed_is_refused_in_its_zone(dispatcher: Dispatcher, journal: Journal) -> None:
     for zone in ("UTC", "Asia/Kolkata"):
         now = datetime.datetime.now(zoneinfo.ZoneInfo(zone))

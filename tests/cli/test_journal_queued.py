@@ -10,6 +10,7 @@ import pytest
 from ripieno.assembly.submissions import NAME as QUEUE
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.cli.common import exit_codes
+from ripieno.cli.journal import deletion
 from ripieno.conducting.paused import PausedStore
 from ripieno.storage.dispatch.contract import Submission
 from ripieno.storage.journal import NAME, Journal
@@ -76,3 +77,40 @@ def test_of_a_conversation_that_a_worker_conducts_its_deletion_names_the_run(use
     assert f"{refusal} It is the run run-1. {commands}\n" in refused.stderr
     assert call("runs", "cancel", "run-1").code == exit_codes.GOOD
     assert call("journal", "delete", "conversation-1", "--yes").code == exit_codes.GOOD
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_run_that_a_worker_takes_while_its_deletion_asks_is_under_way(
+    user: User, call: Call, monkeypatch: pytest.MonkeyPatch, *, recorded: bool
+) -> None:
+    with Journal(user.state / NAME) as journal:
+        submit(user.state / NAME, "run-1", "conversation-1")
+
+        def take(*_: str) -> None:
+            with contextlib.closing(sqlite3.connect(user.state / QUEUE)) as queue, queue:
+                # As the engine writes it for the worker that takes it.
+                queue.execute("UPDATE workflow_status SET status = 'PENDING', executor_id = 'worker-1'")
+            if recorded:
+                journal.record([Record(stage="began", conversation="conversation-1", turn=0)])
+
+        monkeypatch.setattr(deletion, "confirm_loss", take)
+        with contextlib.ExitStack() as claim:
+            if recorded:
+                claim.enter_context(PausedStore(journal.database).claimed("conversation-1"))
+            refused = call("journal", "delete", "conversation-1")
+        assert (refused.code, refused.out) == (exit_codes.INPUT, "")
+        assert "the conversation conversation-1. " in refused.err
+        assert "(to end it: ripieno runs cancel run-1)" in refused.err
+        with contextlib.closing(dispatcher_beside(user.state / NAME)) as dispatcher:
+            assert [one.state for one in dispatcher.listed()] == ["running"]
+
+
+def test_a_run_that_begins_and_ends_while_its_deletion_asks_is_deleted_from_the_journal(
+    user: User, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Journal(user.state / NAME) as journal:
+        submit(user.state / NAME, "run-1", "conversation-1")
+        began = Record(stage="began", conversation="conversation-1", turn=0)
+        monkeypatch.setattr(deletion, "confirm_loss", lambda *_: journal.record([began]))
+        assert call("journal", "delete", "conversation-1").out == "Deleted: conversation-1, 1 lines.\n"
+        assert [line.stage for line in journal.lines() if line.body is not None] == ["deleted"]

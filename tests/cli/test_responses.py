@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+import ripieno.cli.responses
+from ripieno.assembly.deletion import delete_conversation
 from ripieno.canisters import Conversation, UserCanister
 from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal import NAME, Journal
 from ripieno.storage.records import Record
@@ -85,6 +88,23 @@ def test_what_is_under_way_is_not_erased(stored: User) -> None:
         assert stored.call("responses", "forget", "ada", "--yes").returncode == 0
         store.keys.database.close()
     assert listed(stored) == [("", 1)]
+
+
+def test_what_an_erasure_that_fails_has_erased_leaves_the_file(stored: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_for_two(journal: Journal, name: str, **given: Any) -> int:
+        if name == "two":
+            raise InputError("The disk is full.")
+        return delete_conversation(journal, name, **given)
+
+    monkeypatch.setattr(ripieno.cli.responses, "delete_conversation", fail_for_two)
+    with Journal(stored.state / NAME) as journal:
+        for name in ("one", "two"):
+            canister = UserCanister.of(f"A zebra for {name}.")
+            journal.record([Record(stage="said", conversation=name, turn=0, owner="ada", canister=canister)])
+        failed = stored.call("responses", "forget", "ada", "--yes")
+        assert (failed.returncode, "The disk is full." in failed.stderr) == (2, True)
+        kept = b"".join(one.read_bytes() for one in stored.state.glob(f"{NAME}*") if one.is_file())
+    assert (b"zebra for one" in kept, b"zebra for two" in kept) == (False, True)
 
 
 def test_of_callers_without_a_key_the_journal_forgets_responses_and_not_the_users_own(stored: User) -> None:

@@ -271,9 +271,11 @@ class SubmittedRun:
 
 async def _looked(look: Callable[..., Result], *arguments: object) -> Result:
     """The outcome of a look in a thread. A cancellation waits for its end, so that its connection can be closed."""
-    found = await run_in_thread(look, *arguments, name="submission")
     task = asyncio.current_task()
-    if task is not None and task.cancelling():
+    # One that a program has caught stays counted.
+    before = 0 if task is None else task.cancelling()
+    found = await run_in_thread(look, *arguments, name="submission")
+    if task is not None and task.cancelling() > before:
         raise asyncio.CancelledError  # The thread had the outcome, and the wait gave it.
     return found
 

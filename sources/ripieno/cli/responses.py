@@ -99,13 +99,15 @@ def forget(settings: Settings, caller: str, *, yes: bool) -> None:
         for name in paused | recorded:
             with store.claimed(name, owner=caller):
                 pass  # Refused before anything is erased.
-        found = erase(journal.database, caller)
-        for name in sorted(paused | recorded):
-            with store.claimed(name, owner=caller):
-                store.forget(name, owner=caller)
-                if name in recorded:
-                    delete_conversation(journal, name, owner=caller, state=loaded.state, queue=None)
-        journal.database.clean()
+        try:
+            found = erase(journal.database, caller)
+            for name in sorted(paused | recorded):
+                with store.claimed(name, owner=caller):
+                    store.forget(name, owner=caller)
+                    if name in recorded:
+                        delete_conversation(journal, name, owner=caller, state=loaded.state, queue=None)
+        finally:
+            journal.database.clean()
     if not (found or paused or recorded):
         raise NameAbsence("caller with stored responses", caller or _KEYLESS, known)
     click.echo(f"Erased all that was stored for {clean(caller) or 'callers without a key'}.")

@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from dbos import DBOS
 from dbos._dbos import _get_dbos_instance
 
 from ripieno.assembly.submissions import dispatcher_beside
@@ -21,7 +22,16 @@ from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch import dbos, queue_client
-from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Ending, Schedule, Stretch, Submission
+from ripieno.storage.dispatch.contract import (
+    PRIORITIES,
+    Dispatched,
+    Dispatcher,
+    Ending,
+    Schedule,
+    Stretch,
+    Submission,
+)
+from ripieno.storage.dispatch.queues import queue_of
 from tests.support.postgresql import address_of_schema
 
 #: Seconds after which a test counts as hung.
@@ -170,6 +180,30 @@ async def test_low_priorities_have_one_place_beside_the_others(queue: Queue) -> 
         assert len(low) == 1
         free.set()
         await queue.over(*(f"low {number}" for number in range(3)))
+
+
+async def test_each_worker_has_its_own_slots_also_in_its_first_look(queue: Queue) -> None:
+    names = [f"s{number}" for number in range(4)]
+    running, most = 0, 0
+
+    async def stretch(_: Submission) -> Ending:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.to_thread(queue.listed)
+        running -= 1
+        return Ending(finish="stop")
+
+    async with queue.working(stretch, slots=len(names)):
+        limits = {one.name: one._worker_concurrency for one in await DBOS.list_queues_async()}
+    # Workers of an earlier release read them there.
+    of_host = [limits[queue_of(priority, queue.host)] for priority in PRIORITIES]
+    assert of_host == [len(names) if priority == "normal" else 1 for priority in PRIORITIES]
+    for number, name in enumerate(names):
+        queue.submit(name, f"c{number}")
+    async with queue.working(stretch, slots=1):
+        await queue.over(*names)
+    assert most == 1
 
 
 async def test_a_worker_that_takes_no_more_leaves_it_to_others(queue: Queue) -> None:

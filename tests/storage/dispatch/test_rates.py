@@ -161,8 +161,11 @@ def test_what_counts_no_more_is_deleted(database: Database) -> None:
         with database.using("read") as connection:
             return int(connection.execute("SELECT count(*) FROM rates").fetchone()[0])
 
+    with database.using("written") as connection:
+        # As the release before has written it.
+        connection.execute("INSERT INTO rates VALUES ('conversation', 'c', 9000000000000, '[]')")
     mine.clean()
-    assert count() == 2
+    assert count() == 3
     with database.using("written") as connection:
         connection.execute("UPDATE rates SET until = 0")
     mine.clean()

@@ -91,6 +91,17 @@ def test_a_conversation_that_went_on_in_both_is_refused(places: list[Path | str]
         assert len([*second.lines()]) == 3
 
 
+def test_a_deletion_is_not_left_out_where_the_copy_has_gone_on(places: list[Path | str]) -> None:
+    with Journal(places[0]) as first, Journal(places[1]) as second:
+        first.record([said("ada", "c", "One.")])
+        copy_journal(first, second)
+        second.record([said("ada", "c", "Two."), said("ada", "c", "Three.")])
+        assert copy_journal(first, second) == 0
+        first.delete("c", owner="ada")
+        with pytest.raises(InputError, match="has another conversation 'c', or this one was continued in both"):
+            copy_journal(first, second)
+
+
 def test_an_altered_line_is_not_copied(tmp_path: Path) -> None:
     with Journal(tmp_path / "first") as first, Journal(tmp_path / "second") as second:
         first.record([said("", "c", "One."), said("", "c", "Two.")])

@@ -12,7 +12,7 @@ from ripieno.storage.dispatch.events import EventLog
 from ripieno.storage.journal import Journal
 from tests.storage.journal.test_journal import call
 from tests.storage.journal.test_owners import said
-from tests.support.postgresql import address_of_schema
+from tests.support.postgresql import address_of_schema, address_with_queue
 
 
 def test_a_deletion_while_another_reads_leaves_the_text_to_the_next_one_with_a_warning(
@@ -40,6 +40,22 @@ def test_a_deletion_waits_for_no_one_who_has_locked_a_table(
             connection.execute("LOCK TABLE caller_keys IN SHARE UPDATE EXCLUSIVE MODE")
             assert journal.delete("c") == 1
         assert 'skipping vacuum of "caller_keys"' in caplog.text
+
+
+def test_what_an_older_snapshot_keeps_of_a_deletion_is_left_to_the_next_one_with_a_warning(
+    postgresql_server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Other tests read in the other databases.
+    place = address_with_queue(postgresql_server)
+    with Journal(place) as journal, Journal(place) as other:
+        journal.record([call("finished", "i1", text="gone")])
+        with other.database.snapshot("read") as connection:
+            (reader,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+            assert journal.delete("c") == 1
+            assert f"the server's process {reader} has a transaction from before" in caplog.text
+        caplog.clear()
+        assert journal.delete("c") == 0
+        assert caplog.text == ""
 
 
 def test_a_deletion_takes_what_waits_and_what_is_shown_of_the_conversation_and_of_no_other(place: Path | str) -> None:

@@ -8,6 +8,7 @@ import click
 
 from ripieno.approvals.visible_text import visible
 from ripieno.assembly.deletion import delete_conversation
+from ripieno.assembly.submission_states import runs_of
 from ripieno.assembly.submissions import existing_queue, find_not_begun
 from ripieno.canisters.display import brief, count
 from ripieno.cli.common.main import confirm_loss, say
@@ -75,15 +76,11 @@ def delete(
         if not yes:
             _confirm(selected, queued)
         with existing_queue(place_of(file), one.database) as queue:
+            keys = [(summary.identifier, summary.owner) for summary in selected]
             try:
-                _delete_all(one, place_of(file), queue, selected, before)
+                _delete_all(one, place_of(file), queue, [*keys, *dict.fromkeys(queued)], before)
             finally:
                 one.database.clean()
-            for name, whose in queued:
-                EventLog(one.database).forget(whose, name)
-                if queue is not None:
-                    queue.forget(whose, name)
-                click.echo(f"Deleted from the queue: {visible(name)}, which had not begun.")
 
 
 def _confirm(selected: list[Summary], queued: list[tuple[str, str]]) -> None:
@@ -100,14 +97,14 @@ def _delete_all(
     one: Journal,
     place: pathlib.Path | str,
     queue: Dispatcher | None,
-    selected: Sequence[Summary],
+    selected: Sequence[tuple[str, str]],
     before: str | None,
 ) -> None:
     """Deletes conversations together or not at all; with ``before``, those by themselves that have no line since then.
 
     Errors: ``Conflict``, as ``_delete``.
     """
-    for group in [selected] if before is None else [[summary] for summary in selected]:
+    for group in [selected] if before is None else [[key] for key in selected]:
         try:
             _delete(one, place, queue, group, before)
         except Conflict as conflict:
@@ -120,19 +117,30 @@ def _delete(
     one: Journal,
     place: pathlib.Path | str,
     queue: Dispatcher | None,
-    selected: Sequence[Summary],
+    selected: Sequence[tuple[str, str]],
     before: str | None,
 ) -> None:
-    """Deletes conversations. Errors: ``Conflict``, before, if a process conducts one: it would go on to record."""
+    """Deletes conversations, by their identifiers and owners.
+
+    Errors: ``Conflict``, before, if a process conducts one: it would go on to record.
+    """
     store = PausedStore(one.database)
     with contextlib.ExitStack() as claims:
-        for summary in selected:
-            with explaining_conducted(one, place, summary.identifier, summary.owner):
-                claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
-        for summary in selected:
-            # Others may have continued it while a person was asked.
-            if before is not None and one.summary(summary.identifier, owner=summary.owner).last >= before:
-                raise Conflict(f"The conversation {visible(summary.identifier)} was continued meanwhile.")
-            state = Places.of_user().state
-            bodies = delete_conversation(one, summary.identifier, owner=summary.owner, state=state, queue=queue)
-            click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")
+        for name, owner in selected:
+            with explaining_conducted(one, place, name, owner):
+                claims.enter_context(store.claimed(name, owner=owner))
+                runs = () if queue is None or one.has(name, owner=owner) else runs_of(queue, name, owner)
+                if any(run.state == "running" for run in runs):
+                    raise Conflict(f"A worker has taken the conversation {visible(name)}.")
+        for name, owner in selected:
+            # Others may have begun or continued it while a person was asked.
+            if not one.has(name, owner=owner):
+                EventLog(one.database).forget(owner, name)
+                if queue is not None:
+                    queue.forget(owner, name)
+                click.echo(f"Deleted from the queue: {visible(name)}, which had not begun.")
+                continue
+            if before is not None and one.summary(name, owner=owner).last >= before:
+                raise Conflict(f"The conversation {visible(name)} was continued meanwhile.")
+            bodies = delete_conversation(one, name, owner=owner, state=Places.of_user().state, queue=queue)
+            click.echo(f"Deleted: {visible(name)}, {bodies} lines.")

@@ -76,6 +76,13 @@ _FUNCTIONS = (
     $$
     """,
 )
+#: A session with a transaction from before a transaction identifier: the server keeps for it what was deleted since.
+#: Any role sees those of all others. A VACUUM of another one holds back nothing.
+_READER = """
+SELECT pid FROM pg_stat_activity WHERE pid != pg_backend_pid() AND datname = current_database()
+AND greatest(age(backend_xmin), age(backend_xid)) > age((%s::bigint %% 4294967296)::text::xid)
+AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum) LIMIT 1
+"""
 #: Holds back other programs that create the tables: the mark of a journal, as in SQLite's file.
 _CREATING = 0x7269706A
 #: The connections of parent processes from before a fork, which must not be closed here.
@@ -208,9 +215,13 @@ class PostgresqlDatabase:
         try:
             with self._translated("cleaned"), self._connect() as connection:
                 connection.add_notice_handler(lambda one: warn_of_leftovers(self._name, one.message_primary or ""))
+                now = str(_value(connection, "SELECT txid_snapshot_xmax(txid_current_snapshot())"))
                 for table in CLEANED:
                     # Who has locked a table is not waited for.
                     connection.execute(f"VACUUM (SKIP_LOCKED) {table}".encode())
+                if (reader := _value(connection, _READER, now)) is not None:
+                    reason = f"the server's process {reader} has a transaction from before, which may still read it"
+                    warn_of_leftovers(self._name, reason)
         except InputError as error:
             warn_of_leftovers(self._name, str(error))
 

@@ -48,7 +48,7 @@ from ripieno.storage.dispatch.queues import key_of, queue_after, queue_of
 from ripieno.storage.dispatch.rates import Rates
 from ripieno.storage.dispatch.rows import STATUSES, dispatched_of, schedule_of
 from ripieno.storage.dispatch.serializer import JsonSerializer
-from ripieno.storage.dispatch.slots import FIRST, Slots
+from ripieno.storage.dispatch.slots import Slots
 
 #: The version of the workflow and its arguments. Workers of any release take those of the same version.
 VERSION = "ripieno-1"
@@ -233,42 +233,43 @@ class DbosDispatcher:
                 # The database is away, or a run that it could overtake has not ended: ``take_back`` tries it again.
                 raise asyncio.CancelledError from error
 
-        with self._refusing("opened"):
-            create(self._place)  # The engine would create a file that all may read.
-            engine = dbos.DBOS(
-                config={
-                    "name": APPLICATION,
-                    "system_database_url": self._url,
-                    "dbos_system_schema": self._schema,
-                    "executor_id": worker,
-                    "application_version": VERSION,
-                    "serializer": JsonSerializer(),
-                    "log_level": "ERROR",
-                    "scheduler_polling_interval_sec": 1.0,
-                    "sys_db_idle_transaction_timeout_sec": IDLE,
-                }
-            )
-            dbos.DBOS.workflow(name=WORKFLOW)(run)
-            dbos.DBOS.workflow(name=_OCCURRENCE)(occur)
-            dbos.DBOS.listen_queues(list(queues))
-            dbos.DBOS.launch()
         taken = Slots({name: slots if priority == "normal" else 1 for name, priority in queues.items()})
-        try:
-            taken.limit(engine)
-            for name, priority in queues.items():
-                await dbos.DBOS.register_queue_async(
-                    name,
-                    partition_concurrency=1,
-                    worker_concurrency=FIRST,
-                    polling_interval_sec=_LOOKS[priority],
-                    on_conflict="always_update",
+        with taken.limiting():
+            with self._refusing("opened"):
+                create(self._place)  # The engine would create a file that all may read.
+                dbos.DBOS(
+                    config={
+                        "name": APPLICATION,
+                        "system_database_url": self._url,
+                        "dbos_system_schema": self._schema,
+                        "executor_id": worker,
+                        "application_version": VERSION,
+                        "serializer": JsonSerializer(),
+                        "log_level": "ERROR",
+                        "scheduler_polling_interval_sec": 1.0,
+                        "sys_db_idle_transaction_timeout_sec": IDLE,
+                    }
                 )
-            yield taken.close
-        finally:
-            # The engine has put its own executor in the loop, and shuts it down.
-            asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor())
-            await asyncio.to_thread(dbos.DBOS.destroy, destroy_registry=True)
-            await asyncio.to_thread(self.take_back, worker)
+                dbos.DBOS.workflow(name=WORKFLOW)(run)
+                dbos.DBOS.workflow(name=_OCCURRENCE)(occur)
+                dbos.DBOS.listen_queues(list(queues))
+                dbos.DBOS.launch()
+            try:
+                for name, priority in queues.items():
+                    await dbos.DBOS.register_queue_async(
+                        name,
+                        partition_concurrency=1,
+                        # For workers of an earlier release, which take as many as the row says.
+                        worker_concurrency=slots if priority == "normal" else 1,
+                        polling_interval_sec=_LOOKS[priority],
+                        on_conflict="always_update",
+                    )
+                yield taken.close
+            finally:
+                # The engine has put its own executor in the loop, and shuts it down.
+                asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor())
+                await asyncio.to_thread(dbos.DBOS.destroy, destroy_registry=True)
+                await asyncio.to_thread(self.take_back, worker)
 
     def close(self) -> None:
         if self._rates is not None:

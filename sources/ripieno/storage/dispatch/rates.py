@@ -15,6 +15,8 @@ from ripieno.storage.databases.contract import Connection, Database
 from ripieno.storage.dispatch.contract import Submission
 
 _OWNER, _PROVIDER = "owner", "provider"
+#: Of rows that programs of an earlier release have written.
+_CONVERSATION = "conversation"
 
 
 class Rates:
@@ -60,7 +62,7 @@ class Rates:
         """Deletes what counts no more."""
         with self._database.using("written") as connection:
             # Each kind by itself: others lock one row of each, in this order.
-            for kind in (_OWNER, _PROVIDER):
+            for kind in (_OWNER, _PROVIDER, _CONVERSATION):
                 connection.execute("DELETE FROM rates WHERE kind = ? AND until < now_seconds() * 1000", (kind,))
 
     def close(self) -> None:

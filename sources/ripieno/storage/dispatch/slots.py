@@ -4,12 +4,12 @@ The engine of DBOS 3.4 has such a limit in a row of each queue, for all workers,
 this changes what it reads.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Generator, Mapping
+from typing import Any
 
 import dbos
-
-#: The limit in the row, which counts for a look before ``limit`` is called.
-FIRST = 1
+from dbos._sys_db import SystemDatabase
 
 
 class Slots:
@@ -19,18 +19,22 @@ class Slots:
         self._numbers = numbers
         self._closed = False
 
-    def limit(self, engine: dbos.DBOS) -> None:
-        """Limits what a launched engine takes."""
-        system = engine._sys_db
-        read = system.get_queue
+    @contextlib.contextmanager
+    def limiting(self) -> Generator[None, None, None]:
+        """Limits what the engine of this process takes in the block. It is launched there: it looks at once."""
+        read = SystemDatabase.get_queue
 
-        def get_queue(name: str) -> dbos.Queue | None:
-            queue = read(name)
-            if queue is not None and name in self._numbers:
-                queue._worker_concurrency = 0 if self._closed else self._numbers[name]
+        def get_queue(system: SystemDatabase, *arguments: Any, **named: Any) -> dbos.Queue | None:
+            queue = read(system, *arguments, **named)
+            if queue is not None and queue.name in self._numbers:
+                queue._worker_concurrency = 0 if self._closed else self._numbers[queue.name]
             return queue
 
-        system.get_queue = get_queue  # type: ignore[method-assign, assignment]
+        SystemDatabase.get_queue = get_queue  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            SystemDatabase.get_queue = read  # type: ignore[method-assign]
 
     def close(self) -> None:
         """Ends the taking. A look that has begun may take a run still."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection, RowConflict, row_key
-from ripieno.storage.journal.ends import end_of
+from ripieno.storage.journal.ends import digest_at, end_of
 from ripieno.storage.journal.insertions import insert
 from ripieno.storage.journal.journal import Journal
 from ripieno.storage.journal.lines import COLUMNS, DELETED, Line, chain, digest_body
@@ -26,12 +26,12 @@ def copy_journal(source: Journal, target: Journal, progress: Callable[[int], Non
     writes to the same conversations; what was copied before stays.
     """
     ends: dict[Key, tuple[int, str]] = {}
-    last: dict[Key, int] = {}
+    last: dict[Key, tuple[int, str]] = {}
     copied, size, batch = 0, 0, list[Line]()
     with source.database.snapshot("read") as reading:
         for number, row in enumerate(reading.execute(f"SELECT {COLUMNS} FROM lines ORDER BY number"), 1):
             line = Line(*row)
-            last[line.conversation, line.owner] = line.place
+            last[line.conversation, line.owner] = line.place, line.digest
             if _is_new(line, ends, target):
                 batch.append(line)
                 size += len(line.body or "")
@@ -43,7 +43,12 @@ def copy_journal(source: Journal, target: Journal, progress: Callable[[int], Non
         copied += _write(target, batch)
         paused = reading.execute("SELECT owner, conversation, at, body FROM paused").fetchall()
         grants = reading.execute(f"SELECT {_GRANTS} FROM grants").fetchall()
-    ahead = {row_key(owner, name) for (name, owner), place in last.items() if ends[name, owner][0] > place}
+    longer = {key: end for key, end in last.items() if ends[key][0] > end[0]}
+    for key, end in longer.items():
+        with target.database.using("read") as connection:
+            if digest_at(connection, key, end[0]) != end[1]:
+                raise _continued_in_both(target, key)
+    ahead = {row_key(owner, name) for name, owner in longer}
     known = {row_key(owner, name) for name, owner in last}
     with target.database.writing("written") as connection:
         _write_paused(connection, [row for row in paused if tuple(row[:2]) not in ahead], known - ahead)
@@ -83,16 +88,19 @@ def _is_new(line: Line, ends: dict[Key, tuple[int, str]], target: Journal) -> bo
         return False
     if line.place == place:
         if line.digest != digest:
-            raise InputError(
-                f"{target.name} has another conversation {line.conversation!r}, or this one was continued in both. "
-                "Copy to another place."
-            )
+            raise _continued_in_both(target, key)
         return False
     body = line.body is None or line.salt is None or digest_body(line.salt, line.body) == line.body_digest
     if line.place != place + 1 or line.previous != digest or chain(digest, line, line.place) != line.digest or not body:
         raise InputError(f"Line {line.number} was altered. To see where and how: ripieno journal verify")
     ends[key] = line.place, line.digest
     return True
+
+
+def _continued_in_both(target: Journal, key: Key) -> InputError:
+    return InputError(
+        f"{target.name} has another conversation {key[0]!r}, or this one was continued in both. Copy to another place."
+    )
 
 
 def _write(target: Journal, batch: list[Line]) -> int:

@@ -28,6 +28,12 @@ def end_of(connection: Connection, chain: Key) -> tuple[int, str]:
     return (0, GENESIS) if found is None else (int(found[0]), str(found[1]))
 
 
+def digest_at(connection: Connection, chain: Key, place: int) -> str | None:
+    """The digest of the line at a place of a conversation, if it is there."""
+    found = connection.execute(f"SELECT digest {_OF_CHAIN} AND place = ?", (*chain, place)).fetchone()
+    return None if found is None else str(found[0])
+
+
 class Beginning(NamedTuple):
     """The numbers of two lines: of a message of the user, and of the beginning of the run that it is in."""
 
