@@ -240,6 +240,8 @@ async def test_an_answer_is_copied_with_a_button_and_with_a_key(serve_page: Serv
     await expect(page.locator(".text strong", has_text="One.")).to_be_visible()
     await say(page, "And now?")
     await expect(page.locator(".text strong", has_text="Two.")).to_be_visible()
+    # Its end is announced, too.
+    await expect(button(page, "Stop")).to_have_count(0)
     await button(page.locator(".answer").first, "Copy this answer").click()
     await expect(page.locator("[data-live]")).to_contain_text("Copied.")
     assert await page.evaluate("navigator.clipboard.readText()") == texts[0]
