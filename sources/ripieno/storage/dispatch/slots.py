@@ -27,7 +27,8 @@ class Slots:
         def get_queue(system: SystemDatabase, *arguments: Any, **named: Any) -> dbos.Queue | None:
             queue = read(system, *arguments, **named)
             if queue is not None and queue.name in self._numbers:
-                queue._worker_concurrency = 0 if self._closed else self._numbers[queue.name]
+                number = 0 if self._closed else self._numbers[queue.name]
+                queue._worker_concurrency = number  # pyright: ignore[reportPrivateUsage]
             return queue
 
         SystemDatabase.get_queue = get_queue  # type: ignore[method-assign, assignment]
