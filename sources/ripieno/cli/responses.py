@@ -103,9 +103,10 @@ def forget(settings: Settings, caller: str, *, yes: bool) -> None:
             found = erase(journal.database, caller)
             for name in sorted(paused | recorded):
                 with store.claimed(name, owner=caller):
-                    store.forget(name, owner=caller)
                     if name in recorded:
                         delete_conversation(journal, name, owner=caller, state=loaded.state, queue=None)
+                    else:
+                        store.forget(name, owner=caller)
         finally:
             journal.database.clean()
     if not (found or paused or recorded):

@@ -1,8 +1,9 @@
 """``ripieno journal delete``: erases the content of conversations."""
 
 import contextlib
+import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -28,6 +29,7 @@ from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.storage.dispatch.contract import Dispatcher
 from ripieno.storage.dispatch.events import EventLog
 from ripieno.storage.journal import Journal, Summary
+from ripieno.storage.journal.summaries import Key
 from ripieno.storage.places import Places
 
 
@@ -77,8 +79,13 @@ def delete(
             _confirm(selected, queued)
         with existing_queue(place_of(file), one.database) as queue:
             keys = [(summary.identifier, summary.owner) for summary in selected]
+            erase = functools.partial(_delete, one, place_of(file), queue, before)
             try:
-                _delete_all(one, place_of(file), queue, [*keys, *dict.fromkeys(queued)], before)
+                if before is None:
+                    # Those that are named are deleted together or not at all.
+                    erase([*keys, *dict.fromkeys(queued)])
+                else:
+                    _delete_each(erase, keys)
             finally:
                 one.database.clean()
 
@@ -93,23 +100,12 @@ def _confirm(selected: list[Summary], queued: list[tuple[str, str]]) -> None:
     confirm_loss(f"Delete the content of {total}?", "delete", "deleted")
 
 
-def _delete_all(
-    one: Journal,
-    place: pathlib.Path | str,
-    queue: Dispatcher | None,
-    selected: Sequence[tuple[str, str]],
-    before: str | None,
-) -> None:
-    """Deletes conversations together or not at all; with ``before``, those by themselves that have no line since then.
-
-    Errors: ``Conflict``, as ``_delete``.
-    """
-    for group in [selected] if before is None else [[key] for key in selected]:
+def _delete_each(erase: Callable[[Sequence[Key]], None], keys: Sequence[Key]) -> None:
+    """Deletes conversations by themselves, and leaves out those that a process conducts or has continued."""
+    for key in keys:
         try:
-            _delete(one, place, queue, group, before)
+            erase([key])
         except Conflict as conflict:
-            if before is None:
-                raise
             say(f"Left out: {conflict}")
 
 
@@ -117,12 +113,13 @@ def _delete(
     one: Journal,
     place: pathlib.Path | str,
     queue: Dispatcher | None,
-    selected: Sequence[tuple[str, str]],
     before: str | None,
+    selected: Sequence[Key],
 ) -> None:
     """Deletes conversations, by their identifiers and owners.
 
-    Errors: ``Conflict``, before, if a process conducts one: it would go on to record.
+    Errors: ``Conflict``, before, if a process conducts one: it would go on to record; or if it has a line since
+    ``before``.
     """
     store = PausedStore(one.database)
     with contextlib.ExitStack() as claims:

@@ -42,7 +42,7 @@ _STEPS = (
 
 
 def next_step(reason: str) -> str:
-    """What to do about a server's reason not to serve; empty if that is not known."""
+    """The next step after a server's reason not to serve; empty if that is not known."""
     return next((step for part, step in _STEPS if part in reason), "")
 
 

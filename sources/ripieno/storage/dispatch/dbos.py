@@ -233,7 +233,8 @@ class DbosDispatcher:
                 # The database is away, or a run that it could overtake has not ended: ``take_back`` tries it again.
                 raise asyncio.CancelledError from error
 
-        taken = Slots({name: slots if priority == "normal" else 1 for name, priority in queues.items()})
+        numbers = {name: slots if priority == "normal" else 1 for name, priority in queues.items()}
+        taken = Slots(numbers)
         with taken.limiting():
             with self._refusing("opened"):
                 create(self._place)  # The engine would create a file that all may read.
@@ -260,7 +261,7 @@ class DbosDispatcher:
                         name,
                         partition_concurrency=1,
                         # For workers of an earlier release, which take as many as the row says.
-                        worker_concurrency=slots if priority == "normal" else 1,
+                        worker_concurrency=numbers[name],
                         polling_interval_sec=_LOOKS[priority],
                         on_conflict="always_update",
                     )

@@ -96,8 +96,7 @@ class _Conversations:
     async def delete(self, request: Request) -> Response:
         """Deletes the conversation and its items. Responses of it stay."""
         one = await self._find(request)
-        await self._library.run(self._store.delete, one.caller, one.identifier)
-        self._library.cleaned = False
+        await self._library.erase(self._store.delete, one.caller, one.identifier)
         return json_response(encode({"id": one.identifier, "object": "conversation.deleted", "deleted": True}))
 
     async def items(self, request: Request) -> Response:
@@ -126,9 +125,8 @@ class _Conversations:
     async def remove(self, request: Request) -> Response:
         """Deletes an item; returns the conversation."""
         one = await self._find(request)
-        if not await self._library.run(self._store.remove, one.caller, one.identifier, request.path_params["item"]):
+        if not await self._library.erase(self._store.remove, one.caller, one.identifier, request.path_params["item"]):
             raise not_found(NO_ITEM)
-        self._library.cleaned = False
         return _described(one)
 
     async def _find(self, request: Request) -> StoredConversation:

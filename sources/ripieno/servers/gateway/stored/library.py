@@ -91,7 +91,7 @@ class Library(StoreUse):
         #: The requests of this process that hold a conversation.
         self.holding: set[StoredRequest] = set()
         #: Whether what was deleted was removed from the files.
-        self.cleaned = True
+        self._cleaned = True
 
     @classmethod
     def of(
@@ -325,6 +325,12 @@ class Library(StoreUse):
                     return failed
         return self.responses.load(caller, identifier)
 
+    async def erase(self, function: Callable[..., bool], *arguments: object) -> bool:
+        """Runs a function that deletes, and lets ``clean`` remove the text from the files. Errors: those of ``run``."""
+        found = await self.run(function, *arguments)
+        self._cleaned = False
+        return found
+
     def delete(self, row: StoredResponse) -> None:
         """Deletes a response with its events, its kept outputs, its journal, and the conversation of a call that waits.
 
@@ -342,12 +348,12 @@ class Library(StoreUse):
                 with contextlib.suppress(NameAbsence):
                     self._journal.delete(name, owner=row.caller, clean=False)
         self.responses.delete(row.caller, row.identifier)
-        self.cleaned = False
+        self._cleaned = False
 
     def clean(self) -> None:
         """Removes the text that was deleted since the last time from the files."""
-        if not self.cleaned:
-            self.cleaned = True
+        if not self._cleaned:
+            self._cleaned = True
             self.responses.database.clean()
 
     def close(self) -> None:
