@@ -12,7 +12,7 @@ def opened(number: int = 0) -> Channel:
     channel = Channel()
     channel.open = True
     for event in deltas(number):
-        channel.put(event)
+        channel.notify(event)
     return channel
 
 
@@ -30,7 +30,7 @@ def deltas(number: int) -> list[Event]:
 async def test_without_a_listener_nothing_is_kept() -> None:
     channel = Channel()
     for event in deltas(BOUND * 2):
-        channel.put(event)
+        channel.notify(event)
     assert not channel.full
     await channel.room()
     channel.open = True
@@ -41,7 +41,7 @@ async def test_without_a_listener_nothing_is_kept() -> None:
 async def test_nothing_comes_after_the_end() -> None:
     channel = opened()
     channel.close()
-    channel.put(TextDelta("late"))
+    channel.notify(TextDelta("late"))
     assert await drain(channel) == []
 
 
@@ -60,7 +60,7 @@ async def test_the_producer_waits_until_half_is_taken() -> None:
 
 async def test_putting_never_waits_and_only_progress_is_dropped() -> None:
     channel = opened(BOUND + 10)
-    channel.put(ExecutionProgress(invocation_id="a", tool="mine.look", done=1))
+    channel.notify(ExecutionProgress(invocation_id="a", tool="mine.look", done=1))
     channel.close()
     assert await drain(channel) == deltas(BOUND + 10)
 
@@ -72,5 +72,5 @@ async def test_a_cancelled_consumer_leaves_the_channel_usable() -> None:
     consumer.cancel()
     await settle_down()
     assert consumer.cancelled()
-    channel.put(TextDelta("a"))
+    channel.notify(TextDelta("a"))
     assert await channel.get() == TextDelta("a")

@@ -191,11 +191,12 @@ async def test_it_counts_as_a_call_and_not_as_a_repetition() -> None:
     house = House(reader())
     execution = Execution(limits=Limits(repeats=2))
     budget = Budget(execution.limits)
-    turn = Turn(execution=execution, offer=Offer.of([house.ensemble]), scope=house.around, budget=budget)
+    found: list[ResultCanister | None] = []
     for number in range(3):
+        turn = Turn(execution=execution, offer=Offer.of([house.ensemble]), scope=house.around, budget=budget)
         turn.seal(invoke("read", f"{number}", path="a"))
         await turn.finish()
-    found = [entry.result for entry in turn.entries]
+        found += [entry.result for entry in turn.entries]
     assert [one.report.cached for one in found if one is not None] == [False, True, True]
     assert [one.error for one in found if one is not None] == [None] * 3
     assert budget.calls == 3

@@ -1,7 +1,8 @@
-"""A bounded queue that passes events from one task to another, in order."""
+"""Passes the events of a run to its watchers, and through a bounded queue to its consumer, in order."""
 
 import asyncio
 import collections
+from collections.abc import Callable, Iterable
 
 from ripieno.canisters.events import Event, ExecutionProgress
 
@@ -9,13 +10,23 @@ from ripieno.canisters.events import Event, ExecutionProgress
 BOUND = 256
 
 
-class Channel:
-    """A bounded queue of events with one producer and at most one consumer.
+def notify(watching: Iterable[Callable[[Event], None]], event: Event) -> None:
+    """Passes an event to functions of watchers. The handler of the event loop gets what they raise."""
+    for watch in watching:
+        try:
+            watch(event)
+        except Exception as error:
+            context = {"message": "A watcher failed.", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
 
-    ``put`` never waits, so that tools may call it; the producer awaits ``room`` wherever it can.
+
+class Channel:
+    """The events of one producer, for functions of watchers and a bounded queue with at most one consumer.
+
+    ``notify`` never waits, so that tools may call it; the producer awaits ``room`` wherever it can.
     """
 
-    __slots__ = ("_bounded", "_closed", "_getter", "_putter", "_queue", "open")
+    __slots__ = ("_bounded", "_closed", "_getter", "_putter", "_queue", "open", "watching")
 
     def __init__(self) -> None:
         self._queue: collections.deque[Event] = collections.deque()
@@ -25,9 +36,18 @@ class Channel:
         self._closed = False
         #: Whether there is a consumer; without one, events are not kept.
         self.open = False
+        #: They get each event before the consumer.
+        self.watching: tuple[Callable[[Event], None], ...] = ()
 
-    def put(self, event: Event) -> None:
-        """Adds an event, as long as the channel is not closed."""
+    @property
+    def heard(self) -> bool:
+        """Whether anyone gets the events."""
+        return self.open or bool(self.watching)
+
+    def notify(self, event: Event) -> None:
+        """Passes an event on. The queue drops it when the channel is closed."""
+        if self.watching:
+            notify(self.watching, event)
         if not self.open or self._closed or (len(self._queue) >= BOUND and isinstance(event, ExecutionProgress)):
             return
         self._queue.append(event)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from frozendict import frozendict
@@ -49,16 +49,6 @@ from ripieno.storage.journal import Journal
 Watcher: TypeAlias = Callable[[str, str], Callable[[Event], None]]
 
 
-def notify(watching: Iterable[Callable[[Event], None]], event: Event) -> None:
-    """Passes an event to functions of watchers. The handler of the event loop gets what they raise."""
-    for watch in watching:
-        try:
-            watch(event)
-        except Exception as error:
-            context = {"message": "A watcher failed.", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
-
-
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class Driver:
     """Conducts one conversation, for one run."""
@@ -86,10 +76,9 @@ class Driver:
         self.followed = False
         self._budget = Budget(self.limits)
         self.channel = Channel()
-        self._watching: list[Callable[[Event], None]] = []
         self._memory: dict[object, Any] = {}
         self._view = HistoryView(
-            history, model=self.model, controls=self.controls, memory=self._memory, alert=self._notify
+            history, model=self.model, controls=self.controls, memory=self._memory, alert=self.channel.notify
         )
         self._tokenizer = ReportedTokenizer(EstimatingTokenizer(self.model.sends))
         self._clashes: set[str] = set()
@@ -121,7 +110,8 @@ class Driver:
         Errors: those of the model; ``ToolExecutionFailure``; ``Superseded``; ``Disconnected`` of a submission.
         """
         self.driving = True
-        self._watching = [watch(self.conversation.identifier, self.model.identity) for watch in self.watchers]
+        watching = (watch(self.conversation.identifier, self.model.identity) for watch in self.watchers)
+        self.channel.watching = tuple(watching)
         budget = self._budget = Budget(self.limits)
         finish: Finish = "error"
         try:
@@ -145,7 +135,9 @@ class Driver:
                 await self._chronicle.settled()
             finally:
                 self._chronicle.note(self.conversation)
-                self._notify(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
+                self.channel.notify(
+                    ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage)
+                )
                 self.channel.close()
 
     async def revise(self, identifier: str, arguments: Mapping[str, Any]) -> Waiting:
@@ -156,10 +148,6 @@ class Driver:
         revised = await self.execution.revise(found[0], self._refresh(), self._circumstances(), arguments)
         return _waiting(identifier, revised.prepared.invoker.identity, "approval", revised)
 
-    def _notify(self, event: Event) -> None:
-        notify(self._watching, event)
-        self.channel.put(event)
-
     def _circumstances(self) -> Circumstances:
         return Circumstances(
             owner=self.owner,
@@ -168,7 +156,7 @@ class Driver:
             turn=self._earlier_turns + self._budget.turns,
             auxdata=self.auxdata,
             namespaces=self.conversation.namespaces,
-            notify=self._notify if self.channel.open or self._watching else None,
+            notify=self.channel.notify if self.channel.heard else None,
             output=self.limits.output,
             history=self.conversation.canisters,
             answers=self.answers,
@@ -191,7 +179,7 @@ class Driver:
         }
         await self._chronicle.begin(self.conversation, self._circumstances(), participants)
         for kind, count in self.model.left_out(self.conversation.canisters).items():
-            self._notify(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
+            self.channel.notify(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
         if self.conversation.open:
             # Cancelled before any call could begin, its answers can be given again.
             finish: Finish = "cancelled" if self.cancelled else await self._resume()
@@ -224,9 +212,9 @@ class Driver:
         wanted = "one of the tools" if controls.tool_choice == "required" else f"the tool {controls.tool_choice}"
         did_not = f"{self.model.identity} did not call {wanted}"
         if again:
-            self._notify(Alert(message=f"{did_not} after a second request, either: its answer is accepted."))
+            self.channel.notify(Alert(message=f"{did_not} after a second request, either: its answer is accepted."))
             return
-        self._notify(Alert(message=f"{did_not}: it is asked once more."))
+        self.channel.notify(Alert(message=f"{did_not}: it is asked once more."))
         request = UserCanister.of(f"Call {wanted} now. An answer without a call is not accepted.")
         self.conversation = self.conversation.replace(canisters=(*self.conversation.canisters, request))
         self._chronicle.say(self.conversation, self._circumstances())
@@ -292,7 +280,7 @@ class Driver:
                         event = TurnBegan(model=self._model_name, turn=number)  # noqa: PLW2901
                     elif isinstance(event, TurnEnded):
                         event = ended = dataclasses.replace(event, turn=number)  # noqa: PLW2901
-                    self._notify(event)
+                    channel.notify(event)
                     if isinstance(event, InvocationSealed):
                         turn.seal(event.invocation)
                     if channel.full:
@@ -323,7 +311,9 @@ class Driver:
     def _leave_out(self, newcomer: Invoker, holder: Invoker) -> None:
         if newcomer.identity not in self._clashes:
             self._clashes.add(newcomer.identity)
-            self._notify(Alert(message=f"Not offered: {holder.identity} already has its name.", tool=newcomer.identity))
+            self.channel.notify(
+                Alert(message=f"Not offered: {holder.identity} already has its name.", tool=newcomer.identity)
+            )
 
     async def _resume(self) -> Finish:
         """Runs the calls of the last answer that waited for a person, or were interrupted."""

@@ -215,7 +215,9 @@ class CachedCall(Call):
 
     def _deliver(self, result: ResultCanister) -> None:
         self.outcome = result
-        self._settled(self)
+        settled = self._settled
+        del self._settled
+        settled(self)
 
     def cancel(self) -> None:
         """Does nothing: no tool runs."""

@@ -306,7 +306,10 @@ class Call:
             report=report,
         )
         self._cancel_timer()
-        self._settled(self)
+        settled = self._settled
+        # These refer to this call: with them, its results would stay until the next garbage collection.
+        del self._context, self._progress, self._settled
+        settled(self)
 
     def deliver(self) -> None:
         """Sets ``result``: the outcome is recorded."""

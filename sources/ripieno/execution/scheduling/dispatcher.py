@@ -108,14 +108,11 @@ class ScheduledCall:
 class Dispatcher:
     """Starts calls, or gives them the result that says why not. ``wake`` is called after each change."""
 
-    def __init__(
-        self, execution: Execution, scope: Circumstances, budget: Budget, wake: Callable[[], None], owner: object
-    ) -> None:
+    def __init__(self, execution: Execution, scope: Circumstances, budget: Budget, wake: Callable[[], None]) -> None:
         self._execution = execution
         self._around = scope
         self._budget = budget
         self._wake = wake
-        self._owner = owner
         #: Whether results are discarded, because the stream failed.
         self.dropped = False
 
@@ -139,7 +136,7 @@ class Dispatcher:
         """Starts a call, at once or when it has its locks."""
         prepared = entry.prepared
         assert prepared is not None
-        ticket = entry.ticket = Locks.here().request(prepared.invoker, entry.claims, self._owner, self._wake)
+        ticket = entry.ticket = Locks.here().request(prepared.invoker, entry.claims, self, self._wake)
         if ticket is None or ticket.held:
             self._begin(entry, early=early)
             return
@@ -191,6 +188,10 @@ class Dispatcher:
         self._budget.calls += 1
         entry.call = call
 
+    def release(self) -> None:
+        """Wakes the turn no more, when it is over: both together would stay until the next garbage collection."""
+        self._wake = _no_one
+
     def leave(self, entry: ScheduledCall) -> None:
         """Releases its locks, or its place in the queue for them."""
         ticket, entry.ticket = entry.ticket, None
@@ -220,9 +221,13 @@ class Dispatcher:
         before = ticket.before
         if before is None:
             return "a worker that uses the same workspace" if ticket.elsewhere else "its turn"
-        return before.tool if before.owner is self._owner else f"{before.tool} of another conversation"
+        return before.tool if before.owner is self else f"{before.tool} of another conversation"
 
     def _give_up(self, entry: ScheduledCall, ticket: Ticket) -> None:
         if entry.ticket is ticket and not ticket.held:
             self.fails(entry, self._budget.expire(f"{self._describe(ticket)} did not end in time"))
             self._wake()
+
+
+def _no_one() -> None:
+    """Wakes no one."""

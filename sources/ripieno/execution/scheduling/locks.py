@@ -27,7 +27,7 @@ HELD: contextvars.ContextVar[tuple["Ticket", ...]] = contextvars.ContextVar("rip
 class Ticket:
     """The locks of one call. ``granted`` is called when it gets them, unless it gets them at once.
 
-    ``owner`` is the turn of a conversation that makes the call.
+    ``owner`` is the same for all calls of one turn.
     """
 
     tool: str

@@ -60,7 +60,7 @@ class Turn:
         self._context: contextvars.Context | None = None
         self._woken = False
         self._failure: BaseException | None = None
-        self._dispatcher = Dispatcher(execution, scope, budget, self._wake, self)
+        self._dispatcher = Dispatcher(execution, scope, budget, self._wake)
         self.entries: list[ScheduledCall] = []
 
     @property
@@ -103,7 +103,7 @@ class Turn:
                 await self._waiter
             if self._failure is not None:
                 raise self._failure
-            self._flush()
+            self._end()
         except BaseException:
             await self.cancel()
             raise
@@ -271,7 +271,7 @@ class Turn:
         try:
             await settle([entry.call for entry in self.entries if entry.call is not None and entry.result is None])
         finally:
-            self._flush()
+            self._end()
             if asking is not None:
                 await asyncio.wait((asking,), timeout=owner.GRACE)
 
@@ -311,8 +311,9 @@ class Turn:
                 if entry.call is not None:
                     self._execution.discard(entry.call, self._around)
 
-    def _flush(self) -> None:
-        """Writes the records that wait for others."""
+    def _end(self) -> None:
+        """Writes the records that wait for others, and lets go of the dispatcher's hold on this turn."""
+        self._dispatcher.release()
         self._execution.reporter.flush(self._around.owner, self._around.conversation)
 
 

@@ -12,8 +12,7 @@ If the client cannot be shown what ran here, it gets only texts and its own call
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ripieno.canisters import AudioContent, Controls, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
 from ripieno.canisters.controls import Finish
@@ -87,27 +86,39 @@ class ResponseMerger:
         #: Opaque content that precedes its result; and whether that result, so far, is a hidden call.
         self._held: list[Event] = []
         self._led_to_hidden = False
-        self._handlers: Mapping[type, Callable[[Any], Sequence[Event]]] = {
-            TurnBegan: self._begin,
-            TextDelta: self._add_text,
-            ReasoningDelta: _pass,
-            ContentSealed: self._seal_content,
-            InvocationBegan: self._begin_call,
-            ArgumentsDelta: self._add_arguments,
-            InvocationSealed: self._seal_call,
-            TurnEnded: self._end_turn,
-            ResultReady: self._take,
-            Alert: _pass,
-        }
 
     def merge(self, event: Event) -> Sequence[Event]:
         """The events of the response for one event of a run."""
-        handler = self._handlers.get(type(event))
-        events = () if handler is None else handler(event)
+        events = self._merge(event)
         if not self._held or not any(isinstance(one, _ITEMS) for one in events):
             return events
         held, self._held = self._held, []
         return (*held, *events)
+
+    def _merge(self, event: Event) -> Sequence[Event]:
+        events: Sequence[Event] = ()
+        match event:
+            case TextDelta():
+                events = self._add_text(event)
+            case ArgumentsDelta():
+                events = self._add_arguments(event)
+            case ReasoningDelta() | Alert():
+                events = (event,)
+            case ContentSealed():
+                events = self._seal_content(event)
+            case InvocationBegan():
+                events = self._begin_call(event)
+            case InvocationSealed():
+                events = self._seal_call(event)
+            case ResultReady():
+                events = self._take(event)
+            case TurnBegan():
+                events = self._begin(event)
+            case TurnEnded():
+                events = self._end_turn(event)
+            case _:
+                pass
+        return events
 
     def deny(self, results: Iterable[ResultCanister]) -> Sequence[Event]:
         """The events for results of our calls that do not come from the run."""
@@ -254,10 +265,6 @@ class ResponseMerger:
             if self._shows:
                 events.append(dataclasses.replace(event, invocation=call, result=result, seal=self._sign(call, result)))
         return events
-
-
-def _pass(event: Event) -> Sequence[Event]:
-    return (event,)
 
 
 def carried(result: ResultCanister) -> ResultCanister:

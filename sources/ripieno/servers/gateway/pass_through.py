@@ -9,8 +9,8 @@ import contextlib
 import dataclasses
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
 
 from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.controls import Finish
@@ -27,7 +27,7 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.conducting import Watcher
-from ripieno.conducting.driver import notify
+from ripieno.conducting.channel import notify
 from ripieno.descriptors.names import spelled
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderRefusal
@@ -110,14 +110,6 @@ class Sieve:
         #: The word for what the last omitted call lacks.
         self._lacks = "allow"
         self._has_content = False
-        #: All other events pass.
-        self._judges: Mapping[type, Callable[[Any], Event | None]] = {
-            InvocationBegan: self._judge_beginning,
-            InvocationSealed: self._judge_call,
-            ArgumentsDelta: self._judge_arguments,
-            ContentSealed: self._note_content,
-            TurnEnded: self._judge_end,
-        }
 
     @classmethod
     def of(cls, controls: Controls, model: Model, offer: Offer) -> "Sieve":
@@ -128,11 +120,28 @@ class Sieve:
         """The allowed events. Errors: ``ProviderRefusal`` if the answer has nothing else."""
         kept: list[Event] = []
         for event in events:
-            judge = self._judges.get(type(event))
-            passed = event if judge is None else judge(event)
+            passed = self._judge(event)
             if passed is not None:
                 kept.append(passed)
         return kept
+
+    def _judge(self, event: Event) -> Event | None:
+        """The event as the client gets it, or None."""
+        passed: Event | None = event
+        match event:
+            case InvocationBegan():
+                passed = self._judge_beginning(event)
+            case InvocationSealed():
+                passed = self._judge_call(event)
+            case ArgumentsDelta():
+                passed = self._judge_arguments(event)
+            case ContentSealed():
+                passed = self._note_content(event)
+            case TurnEnded():
+                passed = self._judge_end(event)
+            case _:
+                pass
+        return passed
 
     def _judge_beginning(self, event: InvocationBegan) -> Event | None:
         return self._numbered(event) if self._admits(event.index, event.name) else None

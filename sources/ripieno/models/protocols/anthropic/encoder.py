@@ -1,7 +1,7 @@
 """Encodes events as answers of the Messages wire: streamed, complete, and errors."""
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Content, InvocationCanister, OpaqueContent, TextualContent
@@ -45,19 +45,27 @@ class Encoder:
         self._calls: dict[int, int] = {}
         self._freeform: set[int] = set()
         self._argued: set[int] = set()
-        self._writers: Mapping[type, Callable[[Any], bytes]] = {
-            TextDelta: self._say,
-            ArgumentsDelta: self._argue,
-            ContentSealed: self._content,
-            InvocationBegan: self._begin_call,
-            InvocationSealed: self._seal_call,
-            TurnBegan: self._begin,
-            TurnEnded: self._end,
-        }
 
     def feed(self, event: Event) -> bytes:
-        write = self._writers.get(type(event))
-        return b"" if write is None else write(event)
+        data = b""
+        match event:
+            case TextDelta():
+                data = self._say(event)
+            case ArgumentsDelta():
+                data = self._argue(event)
+            case ContentSealed():
+                data = self._content(event)
+            case InvocationBegan():
+                data = self._begin_call(event)
+            case InvocationSealed():
+                data = self._seal_call(event)
+            case TurnBegan():
+                data = self._begin(event)
+            case TurnEnded():
+                data = self._end(event)
+            case _:
+                pass
+        return data
 
     def wait(self) -> bytes:
         return _event("ping")

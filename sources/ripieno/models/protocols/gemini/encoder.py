@@ -1,7 +1,7 @@
 """Encodes events as answers of the generateContent wire: streamed, complete, and errors."""
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Content, OpaqueContent, TextualContent
@@ -45,18 +45,25 @@ class Encoder:
         self._text_sent = False
         self._thought = ""
         self._ending: dict[str, Any] = {}
-        self._writers: Mapping[type, Callable[[Any], bytes]] = {
-            TextDelta: self._say,
-            ReasoningDelta: self._think,
-            ContentSealed: self._content,
-            InvocationSealed: self._call,
-            TurnBegan: self._begin,
-            TurnEnded: self._end,
-        }
 
     def feed(self, event: Event) -> bytes:
-        write = self._writers.get(type(event))
-        return b"" if write is None else write(event)
+        data = b""
+        match event:
+            case TextDelta():
+                data = self._say(event)
+            case ReasoningDelta():
+                data = self._think(event)
+            case ContentSealed():
+                data = self._content(event)
+            case InvocationSealed():
+                data = self._call(event)
+            case TurnBegan():
+                data = self._begin(event)
+            case TurnEnded():
+                data = self._end(event)
+            case _:
+                pass
+        return data
 
     def wait(self) -> bytes:
         return b""

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.canisters import OpaqueContent, TextualContent
@@ -43,20 +43,29 @@ class Encoder:
         #: The calls that began, by their index, and those whose arguments were streamed.
         self._began: dict[int, InvocationBegan] = {}
         self._argued: set[int] = set()
-        self._writers: Mapping[type, Callable[[Any], bytes]] = {
-            TextDelta: self._say,
-            ArgumentsDelta: self._argue,
-            ReasoningDelta: self._reason,
-            ContentSealed: self._content,
-            InvocationBegan: self._begin_call,
-            InvocationSealed: self._seal_call,
-            TurnBegan: self._begin,
-            TurnEnded: self._end,
-        }
 
     def feed(self, event: Event) -> bytes:
-        write = self._writers.get(type(event))
-        return b"" if write is None else write(event)
+        data = b""
+        match event:
+            case TextDelta():
+                data = self._say(event)
+            case ArgumentsDelta():
+                data = self._argue(event)
+            case ReasoningDelta():
+                data = self._reason(event)
+            case ContentSealed():
+                data = self._content(event)
+            case InvocationBegan():
+                data = self._begin_call(event)
+            case InvocationSealed():
+                data = self._seal_call(event)
+            case TurnBegan():
+                data = self._begin(event)
+            case TurnEnded():
+                data = self._end(event)
+            case _:
+                pass
+        return data
 
     def wait(self) -> bytes:
         return b""

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ripieno.canisters import TextualContent
 from ripieno.canisters.conversation import NO_USAGE
@@ -51,24 +51,6 @@ class Decoder(AnswerDecoder):
         self._reasoned = False
         self._reasoning_sent = False
         self._began = False
-        function, custom = "response.function_call_arguments", "response.custom_tool_call_input"
-        self._readers: Mapping[object, Callable[[Native], None]] = {
-            "response.output_text.delta": self._say,
-            f"{function}.delta": lambda native: self._argue(native, "function_call"),
-            f"{custom}.delta": lambda native: self._argue(native, "custom_tool_call"),
-            "response.reasoning_summary_text.delta": self._think,
-            "response.reasoning_text.delta": self._think,
-            "response.reasoning_summary_part.added": self._separate_summaries,
-            "response.refusal.delta": self._refuse,
-            "response.output_text.done": lambda native: self._complete_text(native, "text"),
-            "response.refusal.done": lambda native: self._complete_text(native, "refusal"),
-            f"{function}.done": lambda native: self._complete_arguments(native, "function_call", "arguments"),
-            f"{custom}.done": lambda native: self._complete_arguments(native, "custom_tool_call", "input"),
-            "response.output_item.added": self._add,
-            "response.output_item.done": self._finish,
-            **{f"response.{word}": self._begin for word in ("created", "in_progress", "queued")},
-            **{f"response.{word}": self._close for word in ("completed", "incomplete", "done", *_BROKEN)},
-        }
 
     def feed(self, native: Native) -> Iterable[Event]:
         current = self._current
@@ -103,11 +85,11 @@ class Decoder(AnswerDecoder):
     def _read(self, native: Native) -> list[Event]:
         events = self._events = []
         kind = native.get("type")
-        read = self._readers.get(kind)
+        read = self._READERS.get(kind)
         if read is not None:
             if not self._began:
                 self._begin(native)
-            read(native)
+            read(self, native)
         elif native.get("object") == "response":
             # A complete answer, which some servers send instead of a stream.
             self._begin({"response": native})
@@ -346,3 +328,27 @@ class Decoder(AnswerDecoder):
             finish = "filter"
         events.append(TurnEnded(finish=finish, usage=self._usage, reason=reason))
         return events
+
+    #: By the types of events. The first argument is the decoder.
+    _READERS: ClassVar[Mapping[object, Callable[[Any, Native], None]]] = {
+        "response.output_text.delta": _say,
+        "response.function_call_arguments.delta": lambda self, native: self._argue(native, "function_call"),
+        "response.custom_tool_call_input.delta": lambda self, native: self._argue(native, "custom_tool_call"),
+        "response.reasoning_summary_text.delta": _think,
+        "response.reasoning_text.delta": _think,
+        "response.reasoning_summary_part.added": _separate_summaries,
+        "response.refusal.delta": _refuse,
+        "response.output_text.done": lambda self, native: self._complete_text(native, "text"),
+        "response.refusal.done": lambda self, native: self._complete_text(native, "refusal"),
+        "response.function_call_arguments.done": lambda self, native: self._complete_arguments(
+            native, "function_call", "arguments"
+        ),
+        "response.custom_tool_call_input.done": lambda self, native: self._complete_arguments(
+            native, "custom_tool_call", "input"
+        ),
+        "response.output_item.added": _add,
+        "response.output_item.done": _finish,
+        **dict.fromkeys(("response.created", "response.in_progress", "response.queued"), _begin),
+        **dict.fromkeys(("response.completed", "response.incomplete", "response.done"), _close),
+        **dict.fromkeys(("response.failed", "response.cancelled"), _close),
+    }

@@ -1,6 +1,6 @@
 """Encodes events as answers of the Responses wire: streamed and complete."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent
@@ -37,6 +37,19 @@ from ripieno.models.protocols.openai_responses.writer import (
     settled_text,
 )
 
+#: The events that become events of the wire.
+_WRITTEN = (
+    TextDelta,
+    ArgumentsDelta,
+    ReasoningDelta,
+    ContentSealed,
+    InvocationBegan,
+    InvocationSealed,
+    ResultReady,
+    TurnBegan,
+    TurnEnded,
+)
+
 
 class Encoder(Writer):
     """Streams an answer. Deltas open items; sealed events close them, or send complete ones.
@@ -58,28 +71,41 @@ class Encoder(Writer):
         #: The index of the next call, and the later calls that have begun already, with their arguments.
         self._next = 0
         self._held: dict[int, tuple[InvocationBegan, list[str]]] = {}
-        self._writers: Mapping[type, Callable[[Any], bytes]] = {
-            TextDelta: self._say,
-            ArgumentsDelta: self._argue,
-            ReasoningDelta: self._think,
-            ContentSealed: self._content,
-            InvocationBegan: self._begin_call,
-            InvocationSealed: self._seal_call,
-            ResultReady: self._result,
-            TurnBegan: self._turn,
-            TurnEnded: self._end,
-        }
 
     def feed(self, event: Event) -> bytes:
-        write = self._writers.get(type(event))
-        if write is None:
+        if not isinstance(event, _WRITTEN):
             return b""
         if self._returning is not None:
             given = self._returning.give(event)
             if given is None:
                 return b""
             event = given
-        return write(event) if self._began else self._start() + write(event)
+        return self._write(event) if self._began else self._start() + self._write(event)
+
+    def _write(self, event: Event) -> bytes:
+        data = b""
+        match event:
+            case TextDelta():
+                data = self._say(event)
+            case ArgumentsDelta():
+                data = self._argue(event)
+            case ReasoningDelta():
+                data = self._think(event)
+            case ContentSealed():
+                data = self._content(event)
+            case InvocationBegan():
+                data = self._begin_call(event)
+            case InvocationSealed():
+                data = self._seal_call(event)
+            case ResultReady():
+                data = self._result(event)
+            case TurnBegan():
+                data = self._turn(event)
+            case TurnEnded():
+                data = self._end(event)
+            case _:
+                pass
+        return data
 
     def wait(self) -> bytes:
         # Clients that wait for events ignore comments (measured: a coding agent gives up after a while).
