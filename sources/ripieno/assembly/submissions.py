@@ -352,7 +352,7 @@ def submit(
     """
     journal = journal_of(recorder)
     # A script that is run again submits nothing twice, whatever the time.
-    new = at is None or not _is_known(submission, dispatcher)
+    new = at is None or not is_known(dispatcher, submission)
     if new:
         new = dispatcher.submit(submission, at=None if at is None else _checked(at))
     # Another program may have submitted it, with a conversation of its own.
@@ -362,7 +362,8 @@ def submit(
     return SubmittedRun(stored, dispatcher, journal, known=not new)
 
 
-def _is_known(submission: Submission, dispatcher: Dispatcher) -> bool:
+def is_known(dispatcher: Dispatcher, submission: Submission) -> bool:
+    """Whether the queue has a submission, or another one with its identifier. Errors: ``InputError``."""
     try:
         dispatcher.find(submission.identifier)
     except NameAbsence:
