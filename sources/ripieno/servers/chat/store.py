@@ -182,8 +182,10 @@ class ConversationStore:
 
         def delete() -> None:
             with self._paused.claimed(identifier, owner=owner):
-                delete_conversation(self._journal, identifier, owner=owner, state=self._state, queue=self._queue)
-            self._journal.database.clean()
+                try:
+                    delete_conversation(self._journal, identifier, owner=owner, state=self._state, queue=self._queue)
+                finally:
+                    self._journal.database.clean()
 
         await _in_thread(delete)
 
