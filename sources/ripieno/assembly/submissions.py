@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.continuations import cancel_submission
+from ripieno.assembly.failures import require_tools
 from ripieno.assembly.journal import open_database, place_of_journal
 from ripieno.assembly.submission_states import find_following, find_queued, find_submission, is_answered, runs_of
 from ripieno.assembly.submission_workers import Conductor, conductors_of
@@ -295,9 +296,10 @@ def make_submission(
 
     ``anywhere``: any worker takes it, in its own workspace. ``last``: that of the run before it in its conversation,
     whose model or agent, tools and place it has if none are given. Errors: ``InputError``; ``NameAbsence`` for an
-    unknown agent, or a model of an unknown provider.
+    unknown agent, a model of an unknown provider, or a tool that a known ensemble lacks.
     """
     configuration = loaded.configuration
+    require_tools(loaded, fields.get("tools") or ())
     agent, model = fields.get("agent") or "", fields.get("model") or ""
     if last is not None and not (agent or model):
         agent, model = last.agent, last.model
