@@ -226,7 +226,7 @@ class SubmittedRun:
         return await self._when_over(lambda dispatched: dispatched)
 
     async def _when_over(self, outcome: Callable[[Dispatched], Result]) -> Result:
-        """What ``outcome`` makes of its state, in a thread, as soon as nothing more comes of it."""
+        """The value of ``outcome`` for its state, in a thread, as soon as nothing more comes of it."""
 
         def look() -> tuple[Result] | None:
             dispatched = find_submission(self._dispatcher, self._journal.database, self.identifier)

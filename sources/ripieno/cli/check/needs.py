@@ -50,9 +50,9 @@ def check_variables(subject: Subject) -> Iterator[Problem]:
 
 
 def check_journal(subject: Subject) -> Iterator[Problem]:
-    """What keeps ``[journal] url`` from being used: nothing could be recorded.
+    """Problems that keep ``[journal] url`` from being used: nothing could be recorded.
 
-    That is a missing variable (a warning, since it may be set elsewhere), a wrong value, or a missing library.
+    A missing variable (a warning, since it may be set elsewhere), a wrong value, or missing libraries.
     """
     loaded = subject.loaded
     path: Path = ("journal", "url")

@@ -124,7 +124,7 @@ class ConversationStore:
         return await _in_thread(read)
 
     async def list_changes(self, after: int | None) -> ListChanges:
-        """What has changed in the lists of all owners after the line of a number. Names are as the journal has them."""
+        """The changes in the lists of all owners after the line of a number. Names are as the journal has them."""
 
         def read() -> ListChanges:
             with self._journal.database.using("read") as connection:

@@ -19,7 +19,7 @@ from ripieno.values import Value
 
 
 class Restored(Value, kw_only=True):
-    """What a run begins with."""
+    """The conversation, the answers and the approvals with which a run begins."""
 
     resumable: Resumable
     paused: Paused | None
