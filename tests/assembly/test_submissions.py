@@ -1,10 +1,11 @@
-"""Submissions with an identifier that is known, and with a time: what a program gets for them."""
+"""Submissions with an identifier that is known, with a time, and with tools: what a program gets for them."""
 
 import asyncio
 import concurrent.futures
 import contextlib
 import datetime
 import pathlib
+import re
 import threading
 import zoneinfo
 from collections.abc import Generator
@@ -12,12 +13,14 @@ from collections.abc import Generator
 import pytest
 
 from ripieno.assembly import submissions
-from ripieno.assembly.submissions import dispatcher_beside, submit
-from ripieno.exceptions import InputError
+from ripieno.assembly.configuration import load_configuration
+from ripieno.assembly.submissions import dispatcher_beside, make_submission, submit
+from ripieno.canisters import Conversation
+from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.dispatch.contract import Dispatcher
 from ripieno.storage.dispatch.events import EventLog, topic_of
 from ripieno.storage.journal import NAME, Journal
-from tests.support.workers import submission
+from tests.support.workers import configuration, submission
 
 #: Seconds after which a test counts as hung.
 HANG = 60
@@ -148,3 +151,22 @@ def test_a_submission_that_is_known_is_no_error_after_its_time(dispatcher: Dispa
     submit(submission("c", "h"), dispatcher, journal, at=now + datetime.timedelta(days=1))
     again = submit(submission("c", "h"), dispatcher, journal, at=now - datetime.timedelta(days=1))
     assert again.known
+
+
+@pytest.mark.parametrize(
+    ("tools", "why"),
+    [
+        (["mine.apend"], "There is no tool named 'mine.apend'. Did you mean 'mine.append'"),
+        (["mine.append", "io.reed_*"], "There is no tool named 'io.reed_*'."),
+        # Those of a connection are known to its worker only, and an ensemble may be.
+        (["mine.app*", "io", "there.any", "elsewhere.any"], ""),
+    ],
+)
+def test_a_tool_that_a_known_ensemble_lacks_is_refused_at_once(
+    journal: Journal, tmp_path: pathlib.Path, tools: list[str], why: str
+) -> None:
+    settings = configuration(tmp_path)
+    settings["ensembles"].append({"ensemble": {"name": "there"}, "connection": {"origin": "mcp", "command": ["there"]}})
+    loaded, said = load_configuration(settings, workspace=tmp_path, user=False), Conversation.of("Hello?")
+    with pytest.raises(NameAbsence, match=re.escape(why)) if why else contextlib.nullcontext():
+        make_submission(loaded, journal, said, model="score:x", tools=tuple(tools))

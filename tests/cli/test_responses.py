@@ -13,7 +13,7 @@ from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal import NAME, Journal
 from ripieno.storage.records import Record
-from ripieno.storage.responses.caller_keys import CallerKeys
+from ripieno.storage.responses.caller_keys import KEYS_NAME, CallerKeys, drop_key
 from ripieno.storage.responses.rows import StoredResponse, StoreLimits
 from ripieno.storage.responses.store import ResponseStore
 from tests.support.users import User
@@ -51,6 +51,20 @@ def test_callers_are_listed_and_erased(stored: User) -> None:
     done = stored.call("responses", "forget", "", "--yes")
     assert done.stdout == "Erased all that was stored for callers without a key.\n"
     assert listed(stored) == []
+
+
+def test_callers_whose_keys_are_lost_are_named_with_what_to_do(stored: User) -> None:
+    assert stored.call("responses", "list").stderr == ""
+    keys = stored.state / KEYS_NAME
+    drop_key(database_at(keys), "ada")
+    lost = stored.call("responses", "list")
+    assert "because their keys are not there: ada. " in lost.stderr
+    assert "restore it from its own backup." in lost.stderr
+    assert lost.stderr.endswith("erase what is left: ripieno responses forget ada\n")
+    for file in stored.state.glob(f"{KEYS_NAME}*"):
+        file.unlink()
+    assert "are not there: (without a key), ada. " in stored.call("responses", "list").stderr
+    assert not keys.exists()
 
 
 def test_the_journal_forgets_an_erased_caller_and_no_other(stored: User) -> None:

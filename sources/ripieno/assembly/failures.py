@@ -88,6 +88,20 @@ def find_unmatched(
     return locate(found)
 
 
+def require_tools(loaded: LoadedConfiguration, patterns: Iterable[str]) -> None:
+    """Errors: ``NameAbsence`` for a pattern that names a known ensemble, enabled or not, and matches none of its tools.
+
+    Other names may be those of another program's ensembles.
+    """
+    for pattern in patterns:
+        name = split(pattern)[0]
+        tools = [_tools_of(loaded.known[one], None) for one in loaded.known if matches(name, f"{one}.")]
+        everything = [one for known in tools for one in known]
+        is_open_ended = not all(tools) or any(matches(name, f"{one}.") for one in loaded.unread)
+        if tools and not is_open_ended and not any(matches(pattern, one) for one in everything):
+            raise NameAbsence("tool", pattern, everything)
+
+
 def _tools_of(descriptor: EnsembleDescriptor, ensemble: Ensemble | None) -> list[str]:
     """The identities of the tools, also of those that are left out; none if they are unknown."""
     if ensemble is not None:

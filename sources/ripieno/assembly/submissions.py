@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.continuations import cancel_submission
+from ripieno.assembly.failures import require_tools
 from ripieno.assembly.journal import open_database, place_of_journal
 from ripieno.assembly.submission_states import find_following, find_queued, find_submission, is_answered, runs_of
 from ripieno.assembly.submission_workers import Conductor, conductors_of
@@ -225,7 +226,7 @@ class SubmittedRun:
         return await self._when_over(lambda dispatched: dispatched)
 
     async def _when_over(self, outcome: Callable[[Dispatched], Result]) -> Result:
-        """What ``outcome`` makes of its state, in a thread, as soon as nothing more comes of it."""
+        """The value of ``outcome`` for its state, in a thread, as soon as nothing more comes of it."""
 
         def look() -> tuple[Result] | None:
             dispatched = find_submission(self._dispatcher, self._journal.database, self.identifier)
@@ -295,9 +296,10 @@ def make_submission(
 
     ``anywhere``: any worker takes it, in its own workspace. ``last``: that of the run before it in its conversation,
     whose model or agent, tools and place it has if none are given. Errors: ``InputError``; ``NameAbsence`` for an
-    unknown agent, or a model of an unknown provider.
+    unknown agent, a model of an unknown provider, or a tool that a known ensemble lacks.
     """
     configuration = loaded.configuration
+    require_tools(loaded, fields.get("tools") or ())
     agent, model = fields.get("agent") or "", fields.get("model") or ""
     if last is not None and not (agent or model):
         agent, model = last.agent, last.model
@@ -352,7 +354,7 @@ def submit(
     """
     journal = journal_of(recorder)
     # A script that is run again submits nothing twice, whatever the time.
-    new = at is None or not _is_known(submission, dispatcher)
+    new = at is None or not is_known(dispatcher, submission)
     if new:
         new = dispatcher.submit(submission, at=None if at is None else _checked(at))
     # Another program may have submitted it, with a conversation of its own.
@@ -362,7 +364,8 @@ def submit(
     return SubmittedRun(stored, dispatcher, journal, known=not new)
 
 
-def _is_known(submission: Submission, dispatcher: Dispatcher) -> bool:
+def is_known(dispatcher: Dispatcher, submission: Submission) -> bool:
+    """Whether the queue has a submission, or another one with its identifier. Errors: ``InputError``."""
     try:
         dispatcher.find(submission.identifier)
     except NameAbsence:

@@ -1,6 +1,7 @@
 """``ripieno responses``: what a gateway has stored for its callers, and how to erase all of one caller."""
 
 import os
+import shlex
 
 import click
 
@@ -8,12 +9,13 @@ from ripieno.assembly.deletion import delete_conversation
 from ripieno.assembly.journal import open_database, open_journal
 from ripieno.canisters.display import clean, count
 from ripieno.cli.common.layers import load_layers
-from ripieno.cli.common.main import confirm_loss
+from ripieno.cli.common.main import confirm_loss, say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.servers.gateway.stored.requests import RESPONSE, is_identifier
+from ripieno.storage.responses.caller_keys import callers_with_keys
 from ripieno.storage.responses.store import callers_in, count_answered
 from ripieno.storage.responses.store import forget as erase
 
@@ -47,6 +49,8 @@ def list_(settings: Settings, output: Format) -> None:
     """
     database = open_database(load_layers(settings, quiet=True), os.environ)
     callers = callers_in(database)
+    known = callers_with_keys(database)
+    lost = [caller for caller, _, _ in callers if caller not in known]
     database.close()
     if output == "json":
         print_json([{"caller": caller, "responses": rows, "bytes": size} for caller, rows, size in callers])
@@ -55,6 +59,14 @@ def list_(settings: Settings, output: Format) -> None:
     else:
         rows = [[clean(caller) or _KEYLESS, str(rows), f"{size:,}"] for caller, rows, size in callers]
         print_table(["CALLER", "RESPONSES", "BYTES"], rows)
+    if lost:
+        names = ", ".join(clean(caller) or _KEYLESS for caller in lost)
+        say(
+            f"! The responses of these callers cannot be read, because their keys are not there: {names}. Was the "
+            "database restored without the table caller_keys, or the file caller-keys.sqlite3? Stop the gateways, and "
+            "restore it from its own backup. If there is none, erase what is left: "
+            f"ripieno responses forget {shlex.quote(lost[0])}"
+        )
 
 
 @responses.command()

@@ -2,15 +2,18 @@
 
 import dataclasses
 import fnmatch
+import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.descriptors.durable import SCORE
 from ripieno.descriptors.model_rows import ModelRow, Rows, lay_keys
 from ripieno.descriptors.reader.alternatives import Alternatives, Choice, Variables, alternatives, variables_in
 from ripieno.descriptors.reader.keys import UNSET, Key, Table, description_key
-from ripieno.descriptors.reader.kinds import COUNT, Flag, Named, Number, Pattern, Several, Text
+from ripieno.descriptors.reader.kinds import COUNT, Flag, Named, Number, Pattern, Several, Text, refuse
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.timeouts import BREAKER, TIMEOUTS
@@ -21,7 +24,28 @@ from ripieno.values import Value, uncompared
 PROVIDER_NAME = Text(
     pattern=r"[a-z][a-z0-9_.-]{0,63}", shape="a name of lower-case letters, digits, _, . and -, beginning with a letter"
 )
-MODEL_IDENTITY = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
+
+
+class ModelIdentity(Value, kw_only=True):
+    """A provider and one of its models. A score is none; the hint says how to serve it."""
+
+    expected: str = 'a provider and a model such as "house/small-1"'
+    shape: str = r"[a-z][a-z0-9_.-]*/\S+"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if isinstance(value, str) and re.fullmatch(self.shape, value):
+            return value
+        hint = None
+        if isinstance(value, str) and value.startswith(f"{SCORE}:"):
+            score = shlex.quote(value.removeprefix(f"{SCORE}:"))
+            hint = f"Serve the score with: ripieno rehearse {score}, which prints the provider to configure here."
+        return refuse(self, value, path, problems, hint)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": f"^(?:{self.shape})$"}
+
+
+MODEL_IDENTITY = ModelIdentity()
 MODEL_IDENTITIES = Several(MODEL_IDENTITY, 'models such as "house/small-1"', once=True)
 #: Retries of a provider by default.
 RETRIES = 2

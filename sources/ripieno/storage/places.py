@@ -1,4 +1,4 @@
-"""Where the files of a user are: the configuration, and what is kept."""
+"""The folders of a user: of the configuration, and of what is kept."""
 
 import os
 import pathlib

@@ -582,3 +582,27 @@ def test_the_extra_that_a_setting_needs_is_named_where_it_is_not_installed(
     assert re.search(rf"config.toml:\d: {severity}: .+ needs the library {library}, which is not installed", out)
     assert f"hint: Install it: pip install '{install}'" in out
     assert user.run("check").returncode == exit_codes.GOOD
+
+
+_BLOCKED = """
+import sys
+from importlib import metadata
+real, sys.modules["dbos"], sys.modules["psycopg"] = metadata.version, None, None
+def version(name):
+    if name == "dbos":
+        raise metadata.PackageNotFoundError(name)
+    return real(name)
+metadata.version = version
+from ripieno.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("command", [("check",), ("doctor", "--no-connect")])
+def test_the_extra_that_has_all_that_is_not_installed_is_named_once(user: User, command: tuple[str, ...]) -> None:
+    user.configure('[journal]\nurl = "postgresql://ada@localhost/ripieno"\n\n[durable]\nslots = 2\n')
+    with user.python("-c", _BLOCKED, *command) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == exit_codes.INPUT, (out, err)
+    assert "journal.url and [durable] need the libraries psycopg and dbos, which are not installed" in out
+    assert re.findall("pip install \\S+", out) == ["pip install 'ripieno[durable]'"], out

@@ -433,6 +433,10 @@ def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
             "the month, month and day of the week. Each day at 8:00: '0 8 * * *'.",
         ),
         (("-m", "SCORE", "--tools", "io.*", "--tools", "oi.*", "x"), "There is no ensemble named 'oi'."),
+        (
+            ("-m", "SCORE", "--tools", "io.reed_file", "x"),
+            "There is no tool named 'io.reed_file'. Did you mean 'io.read_file'",
+        ),
         (("-m", "SCORE", "--cron", "0 25 * * *", "--name", "n", "x"), "is not valid: '25' is no hour."),
         (("-m", "SCORE", "--cron", "0 8 31 2 *", "--name", "n", "x"), "No day is one of '0 8 31 2 *'."),
         (("-m", "SCORE", "--cron", "0 8 * * *", "--name", "n", "--watch", "x"), "--cron goes with neither"),

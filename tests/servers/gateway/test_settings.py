@@ -100,6 +100,7 @@ store = {{ default = false, days = 1, responses = 3, bytes = "1 MiB" }}
     ("line", "words"),
     [
         ('models = ["small-1"]', 'must be a provider and a model such as "house/small-1"'),
+        ('models = ["score:./mine.toml"]', "Serve the score with: ripieno rehearse ./mine.toml, which prints the"),
         ('models = ["a/b", "a/b"]', "occurs twice"),
         ('map = { "two words" = "a/b" }', "a name without spaces"),
         ('map = { small = "b" }', "a provider and a model"),

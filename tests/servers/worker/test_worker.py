@@ -24,6 +24,7 @@ from ripieno.servers.worker import worker as worker_module
 from ripieno.storage.databases.claims import LEASE
 from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher
+from ripieno.storage.dispatch.events import EventLog
 from ripieno.storage.dispatch.leases import WorkerLeases
 from ripieno.testing import call, model_of, turn
 from tests.counts import count
@@ -130,6 +131,21 @@ def test_another_worker_takes_over_from_a_killed_one(
         assert journal.verify() is None
     words = site.words()
     assert len(words) == len(set(words)) == 8
+
+
+async def test_a_run_that_is_deleted_before_its_worker_has_its_conversation_is_not_conducted(site: Site) -> None:
+    one = submission("c", site.host)
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        async with asyncio.timeout(HANG), site.worker() as worker:
+            with PausedStore(journal.database).claimed("c"):
+                dispatcher.submit(one)
+                while not worker.running:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                dispatcher.forget("", "c")
+            while worker.running:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert (journal.length(), dispatcher.listed(), EventLog(journal.database).after(one, 0)) == (0, [], [])
+    assert site.words() == []
 
 
 async def test_a_call_of_unknown_outcome_has_an_event(site: Site, start: Callable[..., WorkerProcess]) -> None:

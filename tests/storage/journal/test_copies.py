@@ -163,6 +163,22 @@ def test_what_a_repeated_copy_deletes_leaves_the_file(tmp_path: Path) -> None:
         assert b"gone-gone-" not in b"".join(one.read_bytes() for one in target.parent.iterdir())
 
 
+def test_what_a_copy_deletes_leaves_the_file_also_if_it_then_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "_BATCH", 1)
+    target = tmp_path / "copy" / "target"
+    with Journal(tmp_path / "first") as first, Journal(target) as second:
+        first.record([said("ada", "c", "gone-" * 900), said("ada", "d", "Hi.")])
+        copy_journal(first, second)
+        second.record([said("ada", "d", "There.")])
+        first.delete("c", owner="ada")
+        first.record([said("ada", "d", "Here.")])
+        with pytest.raises(InputError, match="continued in both"):
+            copy_journal(first, second)
+        assert b"gone-gone-" not in b"".join(one.read_bytes() for one in target.parent.iterdir())
+
+
 def test_two_copies_into_one_target_at_once_are_named(places: list[Path | str]) -> None:
     with Journal(places[0]) as first, Journal(places[1]) as second, Journal(places[1]) as third:
         first.record([said("ada", "c", f"{number}") for number in range(1200)])

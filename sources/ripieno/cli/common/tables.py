@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals.visible_text import visible
 from ripieno.canisters.display import DANGEROUS, brief, clean
 from ripieno.jsonvalues import thaw
 
@@ -29,10 +30,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def abbreviated(identifiers: Iterable[str], least: int) -> Mapping[str, str]:
-    """The shortest beginning of each identifier that no other one has, of ``least`` characters or more."""
-    known = sorted(set(identifiers))
+    """Each identifier for people: its shortest beginning that no other one has, of ``least`` characters or more."""
+    texts = {one: visible(one) for one in identifiers}
+    known = sorted(set(texts.values()))
     alike = [0, *itertools.starmap(_alike, itertools.pairwise(known)), 0]
-    return {one: one[: max(least, 1 + max(alike[place : place + 2]))] for place, one in enumerate(known)}
+    short = {one: one[: max(least, 1 + max(alike[place : place + 2]))] for place, one in enumerate(known)}
+    return {one: short[text] for one, text in texts.items()}
 
 
 def _alike(one: str, other: str) -> int:

@@ -23,7 +23,7 @@ def problem_of(conductor: Conductor, submission: Submission) -> str:
 
 
 def lacking_worker(host: str) -> str:
-    """What to do where no worker is alive that takes submissions for a host."""
+    """The next step where no worker is alive that takes submissions for a host."""
     if not host:
         return "No worker is alive. To start one: ripieno work"
     if host == GATEWAY:

@@ -7,7 +7,6 @@ import sys
 import click
 
 from ripieno.approvals import Approve, Deny
-from ripieno.approvals.visible_text import visible
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.display import SHORT, clean
 from ripieno.cli.common.completion import completion
@@ -89,10 +88,10 @@ def list_(output: Format) -> None:
         click.echo("No conversation waits for an answer.")
         return
     owners, folders = any(one.owner for one in waiting), any(is_elsewhere(one.workspace) for one in waiting)
-    short = abbreviated((visible(one.identifier) for one in waiting), SHORT)
+    short = abbreviated((one.identifier for one in waiting), SHORT)
     rows = [
         [
-            short[visible(paused.identifier)],
+            short[paused.identifier],
             one.invocation,
             one.tool,
             state_of(paused, one, begun[paused.owner, paused.identifier]),

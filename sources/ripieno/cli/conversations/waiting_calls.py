@@ -18,7 +18,7 @@ _ENDED = {"refused": "was refused", "said": "has its result"}
 
 
 def since(paused: Paused) -> str:
-    """When it paused, in UTC."""
+    """The time at which it paused, in UTC."""
     return f"{paused.at:%Y-%m-%d %H:%M}"
 
 

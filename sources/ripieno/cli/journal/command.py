@@ -77,10 +77,10 @@ def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> 
     if not summaries:
         click.echo(f"Nothing has been recorded in {name_of(file)}.")
         return
-    short = abbreviated((visible(one.identifier) for one in summaries), ABBREVIATED)
+    short = abbreviated((one.identifier for one in summaries), ABBREVIATED)
     rows = [
         (
-            short[visible(one.identifier)],
+            short[one.identifier],
             moment(one.last),
             str(one.turns),
             str(one.calls),

@@ -215,7 +215,7 @@ def schedules(end: str | None, output: Format) -> None:
 
 
 def _worker(dispatched: Dispatched, conductor: Conductor | None) -> str:
-    """Who conducts a run, or has conducted it; or for whom it waits."""
+    """The worker that conducts a run, or has conducted it; or the host for which it waits."""
     name = dispatched.worker if conductor is None else conductor.name
     host = f"for {dispatched.submission.host or 'any host'}"
     if conductor is None or conductor.alive:

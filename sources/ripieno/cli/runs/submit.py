@@ -171,7 +171,7 @@ def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owne
 
 
 def _check_ensembles(patterns: Iterable[str], known: Collection[str]) -> None:
-    """Errors: ``NameAbsence`` for a pattern of an unknown ensemble. Only its worker knows the tools of a known one."""
+    """Errors: ``NameAbsence`` for a pattern of an unknown ensemble."""
     for pattern in patterns:
         wanted = pattern.partition(".")[0]
         if not any(matches(wanted, f"{name}.any") for name in known):

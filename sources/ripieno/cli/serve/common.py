@@ -5,10 +5,9 @@ import dataclasses
 import importlib
 import logging
 import os
-import shlex
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -47,15 +46,6 @@ def listening(port: int) -> Callable[[Command], Command]:
         )(named)
 
     return add
-
-
-def check_scores(models: Iterable[str]) -> None:
-    """Errors: ``UsageError`` for a scripted model of ``ripieno ask``."""
-    for model in models:
-        if model.startswith("score:"):
-            advice = f"Serve the score with: ripieno rehearse {shlex.quote(model.removeprefix('score:'))}"
-            why = "is not a provider's model. A server asks providers only"
-            raise click.UsageError(f"{model} {why}. {advice}, which prints the provider to configure here.")
 
 
 @contextlib.contextmanager

@@ -30,7 +30,6 @@ from ripieno.cli.serve.common import (
     approvable,
     approving,
     check_approvals,
-    check_scores,
     leave_input,
     listening,
     read_key,
@@ -225,7 +224,6 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
     if not _is_address(host):
         names.append(host)
     mapped = dict(_pair(one) for one in options["mapped"])
-    check_scores((*options["models"], *mapped.values()))
     given: dict[str, Any] = {
         "models": list(options["models"]) or None,
         "map": mapped or None,

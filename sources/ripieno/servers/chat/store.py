@@ -124,7 +124,7 @@ class ConversationStore:
         return await _in_thread(read)
 
     async def list_changes(self, after: int | None) -> ListChanges:
-        """What has changed in the lists of all owners after the line of a number. Names are as the journal has them."""
+        """The changes in the lists of all owners after the line of a number. Names are as the journal has them."""
 
         def read() -> ListChanges:
             with self._journal.database.using("read") as connection:
@@ -182,8 +182,10 @@ class ConversationStore:
 
         def delete() -> None:
             with self._paused.claimed(identifier, owner=owner):
-                delete_conversation(self._journal, identifier, owner=owner, state=self._state, queue=self._queue)
-            self._journal.database.clean()
+                try:
+                    delete_conversation(self._journal, identifier, owner=owner, state=self._state, queue=self._queue)
+                finally:
+                    self._journal.database.clean()
 
         await _in_thread(delete)
 

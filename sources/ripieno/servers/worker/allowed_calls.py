@@ -24,7 +24,7 @@ class AllowedCalls:
         self._allowances.lifetime = LIFETIME
 
     def read(self, submission: Submission) -> Sequence[Allowance]:
-        """What was allowed in the conversation, for tools of this workspace."""
+        """The calls that were allowed in the conversation, for tools of this workspace."""
         here = os.path.realpath(submission.workspace or self._assembly.surroundings.workspace)
         recorded = self._recorded(submission.owner, submission.conversation)
         return [one for one in recorded if not one.workspace or os.path.realpath(one.workspace) == here]

@@ -95,7 +95,9 @@ class Stretches:
         journal: Journal,
         model_of: Callable[[str], str | Model | None],
         responses: Responses | None = None,
+        *,
         worker: str = "",
+        is_known: Callable[[Submission], bool] = lambda _: True,
     ) -> None:
         self._assembly = assembly
         self._worker = worker
@@ -107,7 +109,7 @@ class Stretches:
         self._paused = PausedStore(journal.database)
         self._events = EventLog(journal.database, journal.redactor.value)
         self.allowed = AllowedCalls(assembly, journal)
-        self._restorer = Restorer(journal, self._paused, self._events, self.allowed)
+        self._restorer = Restorer(journal, self._paused, self._events, self.allowed, is_known)
         #: The submissions that run, or wait for their conversation, and how often: see ``_turns``.
         self._inside: collections.Counter[str] = collections.Counter()
         #: The runs that have begun.
@@ -127,7 +129,7 @@ class Stretches:
         return tuple(self._inside)
 
     async def conduct(self, submission: Submission, *, cancelled: bool = False) -> Ending | None:
-        """One stretch. It raises nothing; None if the worker ends before the stretch did, or the database is away.
+        """One stretch. It raises nothing; None if the worker ends before it, the database is away, or it was deleted.
 
         ``cancelled``: it was, before it began.
         """
@@ -248,7 +250,7 @@ class Stretches:
         """The end of the stretch."""
         await self._write_again(submission)
         found = await run_in_thread(self._restorer.restore, submission, name="restore")
-        if isinstance(found, Ending):
+        if not isinstance(found, Restored):
             return found
         if found.begun:
             _logger.info("The run goes on where another worker has left it.")

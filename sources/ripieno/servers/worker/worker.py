@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import functools
 import os
 import secrets
 import socket
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from ripieno.assembly import Assembly
-from ripieno.assembly.submissions import journal_of
+from ripieno.assembly.submissions import is_known, journal_of
 from ripieno.canisters.display import count, short
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError
@@ -77,7 +78,8 @@ class Worker:
         #: The places whose submissions it takes.
         self._places = self.hosts if responses is None else (*self.hosts, GATEWAY)
         self._responses = responses
-        self._stretches = Stretches(assembly, journal, model_of, responses, self.name)
+        known = functools.partial(is_known, dispatcher)
+        self._stretches = Stretches(assembly, journal, model_of, responses, worker=self.name, is_known=known)
         self._leases = leases.WorkerLeases(journal.database)
         self._events = EventLog(journal.database)
         self._metrics = metrics

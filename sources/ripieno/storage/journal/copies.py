@@ -25,6 +25,13 @@ def copy_journal(source: Journal, target: Journal, progress: Callable[[int], Non
     Errors: ``InputError`` for a line that was altered, for another conversation of the same name, or if another program
     writes to the same conversations; what was copied before stays.
     """
+    try:
+        return _copy(source, target, progress)
+    finally:
+        target.database.clean()
+
+
+def _copy(source: Journal, target: Journal, progress: Callable[[int], None] | None) -> int:
     ends: dict[Key, tuple[int, str]] = {}
     last: dict[Key, tuple[int, str]] = {}
     copied, size, batch = 0, 0, list[Line]()
@@ -58,7 +65,6 @@ def copy_journal(source: Journal, target: Journal, progress: Callable[[int], Non
                 "ON CONFLICT (token) DO UPDATE SET used = coalesce(grants.used, excluded.used)",
                 row,
             )
-    target.database.clean()
     return copied
 
 

@@ -42,7 +42,7 @@ class Beginning(NamedTuple):
 
 
 def find_beginning(connection: Connection, chain: Key, count: int) -> Beginning | None:
-    """Where the end of a conversation begins that has at least the newest ``count`` messages.
+    """The beginning of the part of a conversation that has at least the newest ``count`` messages.
 
     None if all lines are needed: the conversation is short, its messages have no places, or its first ones are not in
     the journal.

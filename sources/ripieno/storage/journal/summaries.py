@@ -132,7 +132,7 @@ def lengths(connection: Connection, page: Sequence[Key]) -> Mapping[Key, int]:
 
 
 class ListChanges(Value):
-    """What has changed in the lists of conversations of all owners since a line.
+    """The changes in the lists of conversations of all owners since a line.
 
     ``last`` is the number of the last line by owner, ``began`` has the conversations that have begun a run, and
     ``newest`` is the number of the journal's newest line.

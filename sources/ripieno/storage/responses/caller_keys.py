@@ -116,6 +116,15 @@ def keys_beside(database: Database) -> Database:
     return database
 
 
+def callers_with_keys(database: Database) -> frozenset[str]:
+    """The callers that have a key for their rows of a database. Creates nothing."""
+    keys = keys_beside(database)
+    if isinstance(keys, SqliteDatabase) and not keys.path.exists():
+        return frozenset()
+    with keys.using("read") as connection:
+        return frozenset(json.loads(caller) for (caller,) in connection.execute("SELECT caller FROM caller_keys"))
+
+
 def drop_key(keys: Database, caller: str) -> bool:
     """Deletes a caller's key. Needs no secret. Returns whether there was one."""
     with keys.using("written") as connection:
