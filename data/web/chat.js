@@ -82,7 +82,7 @@ function Opened({ conversation, models, name, fresh }) {
         <button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
-    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} away=${connection === "reconnecting"} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
+    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading" && title === undefined} running=${running && !questions.length} away=${connection === "reconnecting"} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
       ${gone && html`<p><a class="button" href="#/">New conversation</a></p>`}
       ${!running && !gone && state.resumable && !questions.length && html`<div class="notice"><p>${ENDS[state.status] || ENDS[state.finish] || "The model has not answered."}</p>
@@ -113,14 +113,22 @@ function Log({ items, fresh, loading, running, away: unanswered, asked, place: b
   const anchor = useRef(0);
   const follow = () => {
     const box = place.current;
-    if (!pinned.current || !box) return;
-    box.scrollTop = box.scrollHeight;
-    last.current = { scrollTop: box.scrollTop, scrollHeight: box.scrollHeight };
+    if (!box) return;
+    const { scrollTop, scrollHeight, clientHeight } = box;
+    const size = `${scrollHeight} ${clientHeight}`;
+    // What has another size is followed. Otherwise the log stays: it must not move away beneath a pointer.
+    if (size === last.current.size) return;
+    last.current.size = size;
+    // It went up, as to a question that appears, and the event of that comes later.
+    if (scrollTop < last.current.scrollTop && scrollTop + clientHeight < scrollHeight - 2) pinned.current = false;
+    if (!pinned.current) return;
+    box.scrollTop = scrollHeight;
+    last.current = { size, scrollTop: box.scrollTop, scrollHeight };
   };
-  // What the user opens stays where it is; a new run is followed again.
+  // What the user presses or opens stays where it is; a new run is followed again.
   const hold = () => (pinned.current = false);
   useLayoutEffect(() => {
-    if (running) pinned.current = true;
+    if (running) [pinned.current, last.current] = [true, {}];
   }, [running]);
   useLayoutEffect(() => {
     const box = place.current;
@@ -143,7 +151,7 @@ function Log({ items, fresh, loading, running, away: unanswered, asked, place: b
     // A person goes up, and nothing has changed. Beneath a late picture, the event of an earlier scroll may come first.
     if (scrollHeight - scrollTop - clientHeight < 80) pinned.current = true;
     else if (scrollTop < last.current.scrollTop && scrollHeight === last.current.scrollHeight) pinned.current = false;
-    last.current = { scrollTop, scrollHeight };
+    last.current = { ...last.current, scrollTop, scrollHeight };
     leave(!pinned.current);
   };
   const hidden = items.length - count;
@@ -153,7 +161,7 @@ function Log({ items, fresh, loading, running, away: unanswered, asked, place: b
     show(count + SHOWN);
   };
   return html`<div class="scroll"><div class="log" ref=${place} onScroll=${scrolled} tabindex="0" role="region" aria-label="Conversation">
-      <div class="column" onClick=${hold}>
+      <div class="column" onMouseDown=${hold} onClick=${hold}>
       ${fresh && html`<div class="welcome"><h2>What shall we do?</h2><p class="dim">The model can use your tools. It asks before it changes something.</p></div>`}
       ${loading && html`<p class="dim">Loading …</p>`}
       ${(hidden > 0 || before > 0) && html`<button type="button" class="earlier" onClick=${more}>

@@ -34,7 +34,14 @@ async def begin(visitor: Visitor, served: ServedPage, text: str = "Begin.", owne
     page = await visitor.open(served.link(owner))
     await say(page, text)
     await expect(page).to_have_url(re.compile("#/chat/"))
+    # Its title comes with the message, and says that it is drawn: before that, a message would not wait for the run.
+    await expect(page.locator(".header h1")).to_have_text(re.compile("^(?!New conversation$)."))
     return page
+
+
+async def ended(page: Page) -> None:
+    """Waits for the end of the run, when the journal has all of it. Its last text is drawn before."""
+    await expect(button(page, "Stop")).to_have_count(0)
 
 
 def question(page: Page) -> Locator:

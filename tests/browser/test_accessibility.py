@@ -31,6 +31,23 @@ x = 1  # a comment
 > said"""
 
 
+#: The address of each view, in which a conversation may be named, and its title.
+VIEWS = {
+    "approvals": "Approvals",
+    "journal": "Journal",
+    "journal/{}": "Begin.",
+    "tools": "Tools",
+    "replay": "Replay",
+    "": "New conversation",
+}
+
+
+async def go_to_view(page: Page, place: str, title: str) -> None:
+    """Opens a view. Its title is there when it is loaded, and that of the view before until the address has changed."""
+    await page.goto(f"{page.url.partition('#')[0]}#/{place}")
+    await expect(page.locator(".header h1")).to_have_text(title)
+
+
 async def violations(page: Page, scheme: str = "light") -> list[Any]:
     """What axe finds on the page: the rule, and the elements. In dark, only what is about colours is another page."""
     rules: Any = RULES if scheme == "light" else {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
@@ -62,6 +79,7 @@ async def test_axe_finds_nothing_in_a_conversation(
     page = await fill(rich(), serve_page, visitor)
     assert await violations(page, scheme) == []
     await button(page, "Deny").click()
+    await expect(page.get_by_role("textbox", name="Reason")).to_be_visible()
     assert await violations(page, scheme) == []
 
 
@@ -91,11 +109,10 @@ async def test_axe_finds_nothing_in_the_other_views(serve_page: ServePage, visit
     visitor = await visit(color_scheme=scheme)
     page = await fill(rich(), serve_page, visitor)
     identifier = page.url.rpartition("/")[2]
-    for place in ("approvals", "journal", f"journal/{identifier}", "tools", "replay", ""):
-        await page.goto(f"{page.url.partition('#')[0]}#/{place}")
-        await expect(page.locator(".header h1")).to_be_visible()
+    for place, title in VIEWS.items():
+        await go_to_view(page, place.format(identifier), title)
         await expect(page.get_by_text("Loading …")).to_have_count(0)
-        assert (place, await violations(page, scheme)) == (place, [])
+        assert (title, await violations(page, scheme)) == (title, [])
     await page.keyboard.press("Escape")
     await button(page, "Keys and colours").click()
     assert await violations(page, scheme) == []
@@ -144,9 +161,8 @@ async def test_nothing_is_wider_than_320_pixels(serve_page: ServePage, visit: Vi
     visitor = await visit(viewport={"width": 320, "height": 640})
     page = await fill(rich(), serve_page, visitor)
     identifier = page.url.rpartition("/")[2]
-    for place in (f"chat/{identifier}", "approvals", "journal", f"journal/{identifier}", "tools", "replay", ""):
-        await page.goto(f"{page.url.partition('#')[0]}#/{place}")
-        await expect(page.locator(".header h1")).to_be_visible()
+    for place, title in {"chat/{}": "Begin.", **VIEWS}.items():
+        await go_to_view(page, place.format(identifier), title)
         wide = "[...document.querySelectorAll('#page, .main, .log, .page, .question, .composer, .box')]"
         assert (
             await page.evaluate(

@@ -119,8 +119,9 @@ async def test_a_question_that_is_answered_elsewhere_has_no_buttons(visitor: Vis
         paused.save(dataclasses.replace(kept, submission=Submission(identifier="run", conversation=identifier)))
     async with serving_page(tmp_path, writing(), written.definition) as served:
         page = await visitor.open(served.link())
-        for place in (f"chat/{identifier}", "approvals"):
+        for place, title in ((f"chat/{identifier}", "Begin."), ("approvals", "Approvals")):
             await page.goto(f"{served.url}#/{place}")
+            await expect(page.locator(".header h1")).to_have_text(title)
             await expect(question(page)).to_contain_text(f"ripieno approvals show {identifier[:8]}")
             await expect(question(page).get_by_role("button")).to_have_count(0)
             await expect(page.get_by_text("If you write instead of answering")).to_have_count(0)

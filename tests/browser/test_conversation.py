@@ -25,7 +25,7 @@ from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, T
 from ripieno.exceptions import ProviderFailure, ToolFault
 from ripieno.jsonvalues import freeze
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import begin, button, held, hide, message, say
+from tests.browser.steps import begin, button, ended, held, hide, message, say
 from tests.support.browsers import Visitor
 from tests.support.chats import assembled
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
@@ -77,6 +77,7 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     steps, _ = held("I begin, and ", "never end.")
     page = await begin(visitor, await serve_page(scripted(steps, says("Again."))))
     await expect(button(page, "Queue")).to_be_disabled()
+    await expect(page.locator(".text")).to_have_text("I begin, and")
     await button(page, "Stop").click()
     await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
     await expect(button(page, "Stop")).to_have_count(0)
@@ -91,6 +92,7 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
         await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
         await page.reload()
     # Its transcript shows it, too.
+    await ended(page)
     await page.goto(page.url.replace("/chat/", "/journal/"))
     await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
 
@@ -241,7 +243,7 @@ async def test_an_answer_is_copied_with_a_button_and_with_a_key(serve_page: Serv
     await say(page, "And now?")
     await expect(page.locator(".text strong", has_text="Two.")).to_be_visible()
     # Its end is announced, too.
-    await expect(button(page, "Stop")).to_have_count(0)
+    await ended(page)
     await button(page.locator(".answer").first, "Copy this answer").click()
     await expect(page.locator("[data-live]")).to_contain_text("Copied.")
     assert await page.evaluate("navigator.clipboard.readText()") == texts[0]
@@ -520,8 +522,10 @@ async def test_a_conversation_that_another_tab_deletes_leaves_what_was_written_t
     page = await begin(visitor, await serve_page(model), "Forget me")
     await expect(page.locator(".text")).to_have_text("First.")
     await page.get_by_role("link", name="New conversation").click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
     await message(page).fill("Another thought")
     await page.locator(".list a").click()
+    await expect(page.locator(".text")).to_have_text("First.")
     await message(page).fill("Half a thought")
     await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
     await expect(page.locator(".files li")).to_have_count(1)
@@ -666,6 +670,8 @@ async def test_a_message_is_sent_again_in_a_fork(serve_page: ServePage, visitor:
     page = await begin(visitor, await serve_page(model), "One.")
     await expect(page.locator(".text", has_text="First.")).to_be_visible()
     await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    # A file is read first.
+    await expect(page.locator(".files li")).to_contain_text("dot.png")
     await say(page, "Two.")
     await expect(page.locator(".text", has_text="Second.")).to_be_visible()
     original = page.url
@@ -699,6 +705,7 @@ async def test_a_conversation_is_saved_as_markdown(serve_page: ServePage, visito
     model = scripted(calls, says("**Found** it."))
     page = await visitor.open((await serve_page(model, tool("look", look, output=10**6), tool("fails", fails))).link())
     await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await expect(page.locator(".files li")).to_contain_text("dot.png")
     await say(page, "Where: is/it?")
     await expect(page.locator(".text strong")).to_have_text("Found")
     async with page.expect_download() as saving:
@@ -825,6 +832,8 @@ async def test_long_contents_are_fetched_on_demand(serve_page: ServePage, visito
     page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
     call = page.locator(".call")
     await expect(call.locator(".state")).to_have_text("done")
+    # Until then, its result is not among the messages of a snapshot.
+    await ended(page)
 
     async def refer(route: Route) -> None:
         answer = await route.fetch()

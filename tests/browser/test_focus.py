@@ -75,6 +75,7 @@ async def test_the_focus_stays_among_the_approvals(serve_page: ServePage, visito
     turns = (invokes(invoke("write", "one", text="one")), says("Written."))
     page = await asked(visitor, await serve_page(scripted(*turns), Written().definition))
     await page.get_by_role("link", name="Approvals").click()
+    await expect(page.get_by_role("heading", name="Approvals", level=1)).to_be_visible()
     main = page.get_by_role("main")
     await button(page, "Always approve …").click()
     await expect(button(page, "Approve and allow")).to_be_enabled()

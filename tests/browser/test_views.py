@@ -8,7 +8,7 @@ from playwright.async_api import expect
 from ripieno.canisters.conversation import Usage
 from ripieno.exceptions import ToolFault
 from tests.browser.conftest import ServePage
-from tests.browser.steps import begin, button, message, say
+from tests.browser.steps import begin, button, ended, message, say
 from tests.support.browsers import Visitor
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
@@ -30,6 +30,7 @@ async def recorded(serve_page: ServePage, visitor: Visitor) -> Any:
     """The journal's view of a conversation that has ended."""
     page = await begin(visitor, await serve_page(looking(), tool("look"), tool("fail", fails)), "Where are they?")
     await expect(page.locator(".text", has_text="Found the violets.")).to_be_visible()
+    await ended(page)
     await page.get_by_role("link", name="Journal").click()
     await page.locator(".rows a").click()
     await expect(page.locator(".said")).to_contain_text("Where are they?")
@@ -39,6 +40,7 @@ async def recorded(serve_page: ServePage, visitor: Visitor) -> Any:
 async def test_the_journal_is_listed_and_searched(serve_page: ServePage, visitor: Visitor) -> None:
     page = await begin(visitor, await serve_page(looking(), tool("look"), tool("fail", fails)), "Where are they?")
     await expect(page.locator(".text", has_text="Found the violets.")).to_be_visible()
+    await ended(page)
     await page.get_by_role("link", name="Journal").click()
     row = page.locator(".rows a")
     await expect(row).to_have_count(1)
