@@ -137,6 +137,7 @@ def test_without_a_model_it_says_how_to_name_one(user: User) -> None:
     done = user.call("serve", "web", "--no-browser", "--port", "0")
     assert done.returncode == 2
     assert "No model is configured" in done.stderr
+    assert "ripieno serve web -m score:FILE" in done.stderr
 
 
 def test_a_disabled_journal_is_an_error(user: User) -> None:

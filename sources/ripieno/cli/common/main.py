@@ -18,6 +18,7 @@ import click
 
 from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
+from ripieno.cli.common.blocked_loop import Blockade
 from ripieno.cli.common.options import Settings
 from ripieno.exceptions import (
     AssemblyFailure,
@@ -226,7 +227,7 @@ def run_async(
     again: Callable[[int], None] | None = None,
 ) -> Result:
     """Runs a coroutine. A signal calls ``wake``, which says what happens; without it, the coroutine is cancelled.
-    A second signal calls ``again``, or ends the process.
+    A second signal calls ``again``, or ends the process, also if a tool blocks the loop so that it gets none.
 
     Errors: ``Interrupted`` if a signal has ended it; the errors of the coroutine.
     """
@@ -252,6 +253,15 @@ async def _supervise(
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(main)
     received: list[tuple[int, Reaction]] = []
+    blockade = Blockade(say)
+
+    def handle(number: int, handler: Callable[[int], None]) -> None:
+        def got() -> None:
+            blockade.over()
+            handler(number)
+
+        loop.add_signal_handler(number, got)
+        blockade.watch(number)
 
     def interrupt(number: int) -> None:
         reaction = "cancel" if wake is None else wake(number)
@@ -260,14 +270,14 @@ async def _supervise(
         received.append((number, reaction))
         for one in _SIGNALS:
             if loop.remove_signal_handler(one) and again is not None:
-                loop.add_signal_handler(one, again, one)
+                handle(one, again)
         if reaction == "cancel":
             task.cancel()
 
     for one in _SIGNALS:
         # What the caller ignores (nohup, background jobs of a script) stays ignored.
         if signal.getsignal(one) is not signal.SIG_IGN:
-            loop.add_signal_handler(one, interrupt, one)
+            handle(one, interrupt)
     try:
         value = await task
     except asyncio.CancelledError:

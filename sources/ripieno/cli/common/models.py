@@ -110,6 +110,8 @@ def _how_to_configure(assembly: Assembly, command: str) -> str:
         known = {name: bool(secrets.get(name)) for one in providers.values() for name in variables_of(one)}
         chosen = examples(providers, known=known)
         head = f"{head[:-1]} (a star marks a variable that is set):" if any(known.values()) else head
+    prompt = ' "..."' if command == "ask" else ""
+    chosen.append(f"ripieno {command} -m score:FILE{prompt}   # plays the answers in a file; needs no key")
     lines = [
         head,
         *(f"  {line}" for line in chosen),
