@@ -121,12 +121,12 @@ function Log({ items, fresh, loading, running, away: unanswered, asked, place: b
     last.current.size = size;
     // It went up, as to a question that appears, and the event of that comes later.
     if (scrollTop < last.current.scrollTop && scrollTop + clientHeight < scrollHeight - 2) pinned.current = false;
-    if (!pinned.current) return;
+    if (!pinned.current) return leave(scrollHeight - scrollTop - clientHeight > 80);
     box.scrollTop = scrollHeight;
     last.current = { size, scrollTop: box.scrollTop, scrollHeight };
   };
   // What the user presses or opens stays where it is; a new run is followed again.
-  const hold = () => (pinned.current = false);
+  const hold = ({ button }) => button === 0 && (pinned.current = false);
   useLayoutEffect(() => {
     if (running) [pinned.current, last.current] = [true, {}];
   }, [running]);

@@ -17,9 +17,10 @@ from ripieno.canisters.faults import SUGGESTIONS, Change
 from ripieno.descriptors.policies import RetryPolicy
 from ripieno.ensembles import Outcome, owner
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
+from ripieno.execution import Circumstances, Execution
 from ripieno.execution.call import Call, settle
-from tests.support.scripted_models import Blocking, Listening, fault_of, settle_down
-from tests.support.single_calls import begin, category, raising, result_of, returning
+from tests.support.scripted_models import Blocking, Listening, ensemble, fault_of, invoke, settle_down, tool
+from tests.support.single_calls import EVERYTHING, begin, category, launch, raising, result_of, returning
 from tests.support.virtual_time import in_virtual_time
 
 
@@ -248,6 +249,33 @@ async def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     assert blocking.running == 0
     assert call.result.result() is result
     assert (call.bug, len(listening.alerts)) == (None, 1)
+
+
+async def test_a_tool_that_asks_when_it_is_cancelled_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "GRACE", 0.02)
+    listening, began, never = Listening(), asyncio.Event(), asyncio.Event()
+
+    async def look(context: Any, arguments: Any) -> object:
+        began.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await never.wait()
+        return await context.inquire("May I stay?", {})
+
+    async def inquire(text: str, schema: Any) -> Any:
+        await never.wait()
+
+    around = Circumstances(inquire=inquire)
+    call = launch(
+        Execution(rules=EVERYTHING, surroundings=listening.surroundings),
+        ensemble(tool("look", look)),
+        invoke("look"),
+        around,
+    )
+    await began.wait()
+    call.cancel()
+    await settle((call,))
+    assert category(call.result.result()) == "cancelled"
+    assert listening.messages == ["The tool did not stop within 0.02 s after it was cancelled. It was abandoned."]
 
 
 async def test_a_bug_that_comes_after_the_result_is_no_bug_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

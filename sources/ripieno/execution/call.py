@@ -157,7 +157,8 @@ class Call:
     def paused(self) -> Generator[None, None, None]:
         """Stops the time of the call, but not that of the run, while a person is asked."""
         loop = self.result.get_loop()
-        if not self._pauses and self._timer is not None:
+        # Once the call is to end, its timer is the grace period.
+        if not self._pauses and self._timer is not None and self._ending is None:
             self._left = max(self._timer.when() - loop.time(), 0.0)
             self._set_timer(None)
         self._pauses += 1

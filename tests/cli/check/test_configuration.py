@@ -599,10 +599,10 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("command", [("check",), ("doctor", "--no-connect")])
-def test_the_extra_that_has_all_that_is_not_installed_is_named_once(user: User, command: tuple[str, ...]) -> None:
+def test_one_extra_is_named_for_all_that_is_not_installed(user: User, command: tuple[str, ...]) -> None:
     user.configure('[journal]\nurl = "postgresql://ada@localhost/ripieno"\n\n[durable]\nslots = 2\n')
     with user.python("-c", _BLOCKED, *command) as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == exit_codes.INPUT, (out, err)
-    assert "journal.url and [durable] need the libraries psycopg and dbos, which are not installed" in out
-    assert re.findall("pip install \\S+", out) == ["pip install 'ripieno[durable]'"], out
+    assert set(re.findall("pip install \\S+", out)) == {"pip install 'ripieno[durable]'"}, out
+    assert "needs the library psycopg" in out

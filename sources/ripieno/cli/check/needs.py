@@ -4,7 +4,6 @@ import importlib.util
 import os
 from collections.abc import Iterator
 
-from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.programs import missing_programs, needs_of
 from ripieno.cli.common.findings import Subject, finding
@@ -50,9 +49,9 @@ def check_variables(subject: Subject) -> Iterator[Problem]:
 
 
 def check_journal(subject: Subject) -> Iterator[Problem]:
-    """Problems that keep ``[journal] url`` from being used: nothing could be recorded.
+    """What keeps ``[journal] url`` from being used: nothing could be recorded.
 
-    A missing variable (a warning, since it may be set elsewhere), a wrong value, or missing libraries.
+    That is a missing variable (a warning, since it may be set elsewhere), a wrong value, or a missing library.
     """
     loaded = subject.loaded
     path: Path = ("journal", "url")
@@ -69,24 +68,12 @@ def check_journal(subject: Subject) -> Iterator[Problem]:
             hint = f"Set another one: export {names}=... Every command that records fails."
             yield finding(file, path, message, hint, "error")
             return
-    match missing_libraries(loaded):
-        case ["psycopg"]:
-            message = f"{dotted(path)} needs the library psycopg, which is not installed"
-            hint = "Install it: pip install 'ripieno[postgres]' Without it, every command that records fails."
-            yield finding(file, path, message, hint, "error")
-        case ["psycopg", "dbos"]:
-            message = f"{dotted(path)} and [durable] need the libraries psycopg and dbos, which are not installed"
-            hint = "Install both: pip install 'ripieno[durable]' Without them, every command that records fails."
-            yield finding(file, path, message, hint, "error")
-
-
-def missing_libraries(loaded: LoadedConfiguration) -> list[str]:
-    """Those of psycopg and dbos that ``[journal] url`` and ``[durable]`` need, and that are not installed."""
-    needed = {
-        "psycopg": bool(loaded.configuration.journal_url),
-        "dbos": file_of(loaded.parts, ("durable",)) is not None,
-    }
-    return [name for name, is_needed in needed.items() if is_needed and importlib.util.find_spec(name) is None]
+    if url and importlib.util.find_spec("psycopg") is None:
+        # The extra of the queue has it, too: then one command installs all that is missing.
+        queue = file_of(loaded.parts, ("durable",)) is not None and importlib.util.find_spec("dbos") is None
+        extra = "durable" if queue else "postgres"
+        hint = f"Install it: pip install 'ripieno[{extra}]' Without it, every command that records fails."
+        yield finding(file, path, f"{dotted(path)} needs the library psycopg, which is not installed", hint, "error")
 
 
 def check_state(subject: Subject) -> Iterator[Problem]:
@@ -99,10 +86,10 @@ def check_state(subject: Subject) -> Iterator[Problem]:
 
 
 def check_durable(subject: Subject) -> Iterator[Problem]:
-    """A warning if ``[durable]`` has settings, and only the engine of the queue is not installed for it."""
+    """A warning if ``[durable]`` has settings, and the engine of the queue is not installed."""
     path: Path = ("durable",)
     file = file_of(subject.loaded.parts, path)
-    if missing_libraries(subject.loaded) == ["dbos"]:
+    if file is not None and importlib.util.find_spec("dbos") is None:
         hint = "Install it: pip install 'ripieno[durable]' Without it, no run can be submitted, and no worker starts."
         yield finding(file, path, "[durable] needs the library dbos, which is not installed", hint)
 

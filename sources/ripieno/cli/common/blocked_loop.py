@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+from ripieno.cli.common import exit_codes
+
 #: Seconds for which the loop may leave a signal: a busy one gets it within milliseconds.
 PATIENCE = 1.0
 
@@ -39,7 +41,13 @@ class Blockade:
         from ripieno.cli.common.user_code import place_of_frame
 
         place = None if frame is None else place_of_frame(frame)
-        at = "" if place is None else f", at {place}"
-        self._say(f"Ended: a tool blocks the program{at}. Make it a plain function without async: that has a thread.")
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        message = "Ended: the program is blocked."
+        if place is not None:
+            message = f"Ended: {place} blocks the program. Make it a plain function without async: that has a thread."
+        try:
+            self._say(message)
+        finally:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            # The first process of a container does not end by it.
+            os._exit(exit_codes.SIGNAL + number)

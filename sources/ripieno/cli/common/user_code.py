@@ -3,14 +3,16 @@
 import pathlib
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import FrameType
+from typing import TypeAlias
 
 _OWN = pathlib.Path(__file__).parents[2]
 _PACKAGES = tuple({pathlib.Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")})
-_STANDARD = tuple({pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
 #: Folders with code that the user did not write.
-_LIBRARIES = (*_PACKAGES, *_STANDARD)
+_LIBRARIES = (*_PACKAGES, *{pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
+
+_Place: TypeAlias = tuple[pathlib.Path, int | None]
 
 
 def place_of_error(error: BaseException) -> str | None:
@@ -20,22 +22,27 @@ def place_of_error(error: BaseException) -> str | None:
     """
     if isinstance(error, SyntaxError) and error.filename and pathlib.Path(error.filename).is_file():
         return f"{error.filename}:{error.lineno}"
-    foreign = _foreign(traceback.extract_tb(error.__traceback__))
-    users = [(path, line) for path, line in foreign if not _is_in(path, _LIBRARIES)]
-    found = users[-1:] or [(path, line) for path, line in foreign if _is_in(path, _PACKAGES)][:1]
-    return f"{found[0][0]}:{found[0][1]}" if found else None
+    frames = _files(traceback.extract_tb(error.__traceback__))
+    return _place_in([(path, line) for path, line in frames if not path.is_relative_to(_OWN)])
 
 
 def place_of_frame(frame: FrameType) -> str | None:
-    """The innermost ``file:line`` on a stack that is neither ours nor of the standard library; None without one."""
-    found = [(path, line) for path, line in _foreign(traceback.extract_stack(frame)) if not _is_in(path, _STANDARD)]
-    return f"{found[-1][0]}:{found[-1][1]}" if found else None
+    """As ``place_of_error``, for code that our own has called and that runs now."""
+    called: list[_Place] = []
+    for path, line in _files(traceback.extract_stack(frame)):
+        called = [] if path.is_relative_to(_OWN) else [*called, (path, line)]
+    return _place_in(called)
 
 
-def _foreign(frames: Iterable[traceback.FrameSummary]) -> list[tuple[pathlib.Path, int | None]]:
-    """The files and lines of code that is not ours, from the outermost."""
-    named = [(pathlib.Path(one.filename), one.lineno) for one in frames if not one.filename.startswith("<")]
-    return [(path, line) for path, line in named if not path.is_relative_to(_OWN)]
+def _files(frames: Iterable[traceback.FrameSummary]) -> list[_Place]:
+    """The files and lines, from the outermost."""
+    return [(pathlib.Path(one.filename), one.lineno) for one in frames if not one.filename.startswith("<")]
+
+
+def _place_in(foreign: Sequence[_Place]) -> str | None:
+    users = [(path, line) for path, line in foreign if not _is_in(path, _LIBRARIES)]
+    found = users[-1:] or [(path, line) for path, line in foreign if _is_in(path, _PACKAGES)][:1]
+    return f"{found[0][0]}:{found[0][1]}" if found else None
 
 
 def _is_in(path: pathlib.Path, folders: Iterable[pathlib.Path]) -> bool:

@@ -10,7 +10,6 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import place_of_journal
 from ripieno.assembly.submissions import inspect_queue
 from ripieno.canisters.display import count
-from ripieno.cli.check.needs import missing_libraries
 from ripieno.cli.common.workers import lacking_worker
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
@@ -41,8 +40,7 @@ def queue_facts(loaded: LoadedConfiguration, journal: Mapping[str, Any]) -> dict
         engine = metadata.version(_ENGINE)
     except metadata.PackageNotFoundError:
         engine = None
-        if "psycopg" not in missing_libraries(loaded):  # Otherwise a failure names both.
-            warnings.append("Submitted runs need an engine. Install it: pip install 'ripieno[durable]'")
+        warnings.append("Submitted runs need an engine. Install it: pip install 'ripieno[durable]'")
     warnings += [] if found is None else _unattended(found)
     numbers = dataclasses.asdict(found or QueueInspection())
     return {"engine": engine, "exists": found is not None if usable else None, **numbers, "warnings": warnings}

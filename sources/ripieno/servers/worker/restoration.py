@@ -1,6 +1,6 @@
 """``Restorer``: what the run of a stretch begins with, from all that programs have recorded of its conversation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals.allowances import Allowance
@@ -31,30 +31,16 @@ class Restored(Value, kw_only=True):
 
 
 class Restorer:
-    """Restores conversations that a worker has claimed. It blocks. Errors: ``InputError``.
+    """Restores conversations that a worker has claimed. It blocks. Errors: ``InputError``."""
 
-    ``is_known`` says whether the queue still has a submission.
-    """
-
-    def __init__(
-        self,
-        journal: Journal,
-        paused: PausedStore,
-        events: EventLog,
-        allowed: AllowedCalls,
-        is_known: Callable[[Submission], bool],
-    ) -> None:
+    def __init__(self, journal: Journal, paused: PausedStore, events: EventLog, allowed: AllowedCalls) -> None:
         self._journal = journal
         self._paused = paused
         self._events = events
         self._allowed = allowed
-        self._is_known = is_known
 
-    def restore(self, submission: Submission) -> Restored | Ending | None:
-        """The conversation to go on with; or its end, if an earlier worker has recorded it; None if it was deleted."""
-        if not self._is_known(submission):
-            # A deletion had the conversation before this worker claimed it, and took the run from the queue.
-            return None
+    def restore(self, submission: Submission) -> Restored | Ending:
+        """The conversation to go on with; or its end, if an earlier worker has recorded it."""
         owner, name = submission.owner, submission.conversation
         began = ended = None
         paused = self._paused.load(name, owner=owner)

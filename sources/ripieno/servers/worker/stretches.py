@@ -87,7 +87,10 @@ class Responses(Protocol):
 
 
 class Stretches:
-    """The stretches of one worker over its assembly, which records in ``journal``."""
+    """The stretches of one worker over its assembly, which records in ``journal``.
+
+    ``is_known`` says whether the queue still has a submission; it blocks.
+    """
 
     def __init__(
         self,
@@ -109,7 +112,8 @@ class Stretches:
         self._paused = PausedStore(journal.database)
         self._events = EventLog(journal.database, journal.redactor.value)
         self.allowed = AllowedCalls(assembly, journal)
-        self._restorer = Restorer(journal, self._paused, self._events, self.allowed, is_known)
+        self._restorer = Restorer(journal, self._paused, self._events, self.allowed)
+        self._is_known = is_known
         #: The submissions that run, or wait for their conversation, and how often: see ``_turns``.
         self._inside: collections.Counter[str] = collections.Counter()
         #: The runs that have begun.
@@ -248,6 +252,9 @@ class Stretches:
 
     async def _continue(self, submission: Submission, claim: _Claim) -> Ending | None:
         """The end of the stretch."""
+        if not await run_in_thread(self._is_known, submission, name="restore"):
+            # A deletion had the conversation before this worker claimed it, and took the run from the queue.
+            return None
         await self._write_again(submission)
         found = await run_in_thread(self._restorer.restore, submission, name="restore")
         if not isinstance(found, Restored):
