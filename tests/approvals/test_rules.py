@@ -124,19 +124,30 @@ async def test_any_other_answer_denies(answer: Any) -> None:
     assert await ask(Saying(Deny(answer)), request()) == Deny(str(answer))
 
 
-async def test_a_confirmer_that_is_no_coroutine_denies() -> None:
-    class Plain:
-        def confirm(self, request: ConfirmationRequest) -> Answer:
-            return Approve()
+class Plain:
+    """A confirmer whose method is not asynchronous."""
 
-    plain: Any = Plain()
+    def confirm(self, request: ConfirmationRequest) -> Answer:
+        return Approve()
+
+
+@pytest.mark.parametrize(
+    ("confirmer", "failure", "needs"),
+    [
+        (Saying(KeyError("who")), "The confirmer Saying failed with KeyError: 'who': the call is denied.", False),
+        (Plain(), "The confirmer Plain failed with TypeError: ", True),
+        (object(), "The confirmer object failed with AttributeError: ", True),
+    ],
+)
+async def test_the_author_of_a_confirmer_reads_why_it_failed(confirmer: Any, failure: str, needs: bool) -> None:
     failed: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
-    assert await ask(plain, request()) == Deny("The confirmation failed with TypeError.")
-    # Its author sees it.
-    assert ["async def confirm" in one["message"] and isinstance(one["exception"], TypeError) for one in failed] == [
-        True
-    ]
+    answer = await ask(confirmer, request())
+    (context,) = failed
+    assert answer == Deny(f"The confirmation failed with {type(context['exception']).__name__}.")
+    assert context["message"].startswith(failure)
+    # Only what is missing is asked for.
+    assert ("It needs a method: async def confirm" in context["message"]) is needs
 
 
 class Hanging:

@@ -115,7 +115,7 @@ class CallLaw(RuleBasedStateMachine):
 
     def note(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Notes what went unhandled. A confirmer that raises is reported so, and its call is denied."""
-        if not (context["message"].startswith("A confirmer failed.") and str(context["exception"]) == "no"):
+        if not (context["message"].startswith("The confirmer ") and str(context["exception"]) == "no"):
             self.unhandled.append(context)
 
     def teardown(self) -> None:

@@ -64,6 +64,8 @@ CASES: list[tuple[str, str, str, str, int, str | None]] = [
     (IO, "enabled = true", "timeout = 5", "[ensemble] has no key timeout", 4, "timeout belongs in [defaults]."),
     (IO, "30", '"30"', f'{SECONDS} the string "30"', 8, "Write 30, without quotes."),
     (IO, "30", '"30 s"', f'{SECONDS} the string "30 s"', 8, "Write a plain number of seconds, without a unit."),
+    (IO, "30", '"ten"', f'{SECONDS} the string "ten"', 8, "Write: timeout = 10"),
+    (IO, "retries = 3", 'retries = "no"', f'{RETRIES} the string "no"', 9, "Write: max_retries = 10"),
     (IO, "30", "0", f"{SECONDS} the number 0", 8, None),
     (IO, "30", "inf", f"{SECONDS} the number inf", 8, None),
     (IO, "retries = 3", "retries = 3.0", f"{RETRIES} the number 3.0", 9, "Write 3, without a point."),

@@ -305,6 +305,23 @@ def test_there_is_nothing_to_warn_of(call: Call, written: User) -> None:
     assert (done.code, done.out) == (0, f"Checked {BUNDLED + 3} ensembles: 0 errors, 0 warnings.\n")
 
 
+@pytest.mark.parametrize("argv", ['["./greet.sh"]', '["sh", "scripts/greet.sh"]'])
+def test_a_relative_program_is_beside_its_file_or_an_argument_of_an_interpreter(
+    call: Call, user: User, argv: str
+) -> None:
+    assert f"argv = {argv}" in (TUTORIALS / "write-a-tool.rst").read_text(encoding="utf-8")
+    words = next(typed("toml"))
+    words = words[: words.index("[invokers.arguments]")].replace('["wc", "-w", "--", "{path}"]', argv)
+    file = user.ensemble("words", words)
+    place = file.parent if "./" in argv else user.workspace / "scripts"
+    place.mkdir(exist_ok=True)
+    script = place / "greet.sh"
+    script.write_text("#!/bin/sh\npwd\n")
+    script.chmod(0o755)
+    # Both run in the workspace.
+    assert call("invoke", "words.measure_text").out == f"{user.workspace}\n"
+
+
 def test_the_tools_work(call: Call, written: User) -> None:
     (written.workspace / "README.rst").write_text("four words of text\n")
     # The server of the third example is not installed: it is not required.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -152,7 +153,7 @@ async def ask(confirmer: Confirmer, request: ConfirmationRequest) -> Answer:
     try:
         task = asyncio.ensure_future(confirmer.confirm(request))
     except Exception as error:
-        return _failed(error)
+        return _failed(confirmer, error)
     # Retrieves an error that comes after this function has returned.
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
@@ -166,13 +167,15 @@ async def ask(confirmer: Confirmer, request: ConfirmationRequest) -> Answer:
         return Deny("The confirmation was cancelled.")
     failure = task.exception()
     if failure is not None:
-        return _failed(failure)
+        return _failed(confirmer, failure)
     return checked(task.result())
 
 
-def _failed(error: BaseException) -> Deny:
-    context = {"message": "A confirmer failed. It needs a method: async def confirm(self, request)", "exception": error}
-    asyncio.get_running_loop().call_exception_handler(context)
+def _failed(confirmer: Confirmer, error: BaseException) -> Deny:
+    message = f"The confirmer {type(confirmer).__name__} failed with {owner.reason(error)}: the call is denied."
+    if not inspect.iscoroutinefunction(getattr(confirmer, "confirm", None)):
+        message += " It needs a method: async def confirm(self, request)"
+    asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
     return Deny(f"The confirmation failed with {type(error).__name__}.")
 
 

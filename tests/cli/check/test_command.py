@@ -54,7 +54,7 @@ def test_warnings_have_their_lines_and_do_not_fail(call: Call, poor: pathlib.Pat
     assert (done.code, done.err) == (0, "")
     expected = {
         (f"{poor}:2", "the ensemble 'poor' has no description"),
-        (f"{poor}:5", "the name 'count' is not verb_noun"),
+        (f"{poor}:5", "not verb_noun: count"),
         (f"{poor}:4", "'count' declares no effect"),
         (f"{poor}:13", "the parameter 'file' of 'count' has no description"),
         (f"{poor.parent}/poor/rich_tool.toml:11", "the parameter 'way' of 'rich_tool' has no description"),
@@ -64,6 +64,23 @@ def test_warnings_have_their_lines_and_do_not_fail(call: Call, poor: pathlib.Pat
     assert {(where, message.partition(", so it")[0]) for where, message in found} == expected
     assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 0 errors, 6 warnings.\n")
     assert call("check", "--strict").code == exit_codes.INPUT
+
+
+def test_names_of_one_word_are_one_warning_for_their_ensemble(call: Call, user: User) -> None:
+    tool = """
+[[invokers]]
+name = "{}"
+description = "Does what it should"
+effect = "none"
+[invokers.invocable]
+origin = "command"
+argv = ["true"]
+"""
+    head = '[ensemble]\nname = "dice"\ndescription = "Dice"\n'
+    file = user.ensemble("dice", head + "".join(map(tool.format, ("roll", "throw_all", "greet"))))
+    done = call("check")
+    warnings = [line for line in done.out.splitlines() if ": warning: " in line]
+    assert warnings == [f"{file}:6: warning: not verb_noun: roll, greet"]
 
 
 USES = """

@@ -91,6 +91,23 @@ def test_the_advice_for_an_ended_conversation_works_from_another_folder(
     assert user.call(*advice[1:], text="/exit\n").returncode == 0
 
 
+def test_the_conversation_that_no_one_named_is_said(user: User, call: Call, scores: pathlib.Path) -> None:
+    """One that waits, and one that was interrupted."""
+    call("ask", "--defer", "-m", f"score:{scores}/writes.toml", "Write the notes.")
+    call("approvals", "approve")
+    waited = call("resume")
+    assert waited.code == 0
+    identifier = call("journal", "list").out.splitlines()[1].split()[0]
+    assert re.match(rf"Continuing {identifier[:8]}, of [0-9-]+ [0-9:]+ UTC: Write the notes\.\n", waited.err)
+    fork = call("journal", "fork", identifier, "--at", "1").out.strip()
+    interrupted = call("resume", "--autonomous")
+    assert interrupted.code == 0
+    assert re.match(rf"Continuing {fork[:8]}, of [0-9-]+ [0-9:]+ UTC: Write the notes\.\n", interrupted.err)
+    # A name that was given is not repeated.
+    again = call("journal", "fork", identifier, "--at", "1").out.strip()
+    assert "Continuing" not in call("resume", again, "--autonomous").err
+
+
 def test_only_what_can_go_on_is_completed(user: User, call: Call, scores: pathlib.Path) -> None:
     call("ask", "-m", f"score:{scores}/ends.toml", "Hello.")
     assert complete(user, "ripieno resume ") == []

@@ -139,6 +139,46 @@ def test_what_a_tool_says_on_purpose_is_said_as_it_is(call: Call, mine: pathlib.
     assert call("invoke", "mine.greet_all").err == "Error: Nobody is here.\nWait.\n"
 
 
+SLOW = "import asyncio\nasync def greet_all(context, arguments):\n    await asyncio.Event().wait()\n"
+
+
+def test_a_timeout_says_where_the_limit_is_set(call: Call, mine: pathlib.Path) -> None:
+    mine.write_text(SLOW)
+    descriptor = mine.parent / "mine.toml"
+    limited = 'timeout = 0.01\nmax_retries = 0\neffect = "none"'
+    descriptor.write_text(DESCRIPTOR.replace('effect = "none"', limited))
+    limit = "The limit is timeout (seconds, now 0.01) of greet_all under"
+    done = call("invoke", "mine.greet_all")
+    assert done.err == f"Error: The call timed out after 0.01 s.\n{limit} [[invokers]], in {descriptor}.\n"
+    # The JSON is for a model.
+    assert "smaller steps" in call("invoke", "mine.greet_all", "--format", "json").out
+    # In a file of its own. What the tool advises stays.
+    mine.write_text(
+        "from ripieno.plugin import TimeoutFault\ndef greet_all(context, arguments):\n"
+        "    raise TimeoutFault('Slow.', details={'timeout_seconds': 9}, suggestion='Ask for less.')\n"
+    )
+    forget()
+    lines = DESCRIPTOR.strip().splitlines()
+    start = lines.index("[[invokers]]")
+    descriptor.write_text("\n".join([*lines[:start], "[[invokers]]", 'source = "mine/greet_all.toml"', ""]))
+    own = mine.parent / "mine" / "greet_all.toml"
+    own.parent.mkdir()
+    own.write_text("\n".join(["[invoker]", *lines[start + 1 :], "timeout = 9", "max_retries = 0", ""]))
+    limit = limit.replace("0.01", "9")
+    assert call("invoke", "mine.greet_all").err == f"Error: Slow.\nAsk for less.\n{limit} [invoker], in {own}.\n"
+
+
+def test_a_timeout_of_a_tool_with_an_argument_for_it_names_that(call: Call, mine: pathlib.Path) -> None:
+    mine.write_text(SLOW)
+    (mine.parent / "mine.toml").write_text(
+        DESCRIPTOR
+        + 'max_retries = 0\n[invokers.invocable]\ntimeout_argument = "patience"\n'
+        + '[invokers.arguments]\ntype = "object"\nproperties.patience.type = "number"\n'
+    )
+    done = call("invoke", "mine.greet_all", "patience=0.01")
+    assert done.err == "Error: The call timed out after 0.01 s.\nTo allow more time, add: patience=SECONDS\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "advice"),
     [

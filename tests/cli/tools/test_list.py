@@ -169,6 +169,27 @@ def test_a_terminal_gets_a_drawn_table_without_control_characters(user: User) ->
         assert "\x1b[31mred" not in screen.text
 
 
+def test_the_description_gives_its_room_to_the_names(user: User) -> None:
+    named = (
+        echo("destructive")
+        .replace('"echo"', '"greetings"\nprefix = "greetings"', 1)
+        .replace("say_again", "greet_person")
+    )
+    user.ensemble("greetings", named)
+    for options in ((), ("--strict",)):
+        # The width of most terminals.
+        with Screen(user, "tools", "--ensemble", "greetings", *options, COLUMNS="80") as screen:
+            assert screen.end() == 0
+            assert "greetings__greet_person " in screen.text
+            assert ("greetings.greet_person " in screen.text) is not bool(options)
+            assert "again\\u202e." in screen.text.replace(" ", "").replace("\r\n", "")
+    # In the narrowest ones, nothing is lost.
+    with Screen(user, "tools", "--ensemble", "greetings", COLUMNS="30") as screen:
+        assert screen.end() == 0
+        lines = screen.text.splitlines()[-20:]
+        assert "greetings__greet_person" in "".join(line.split("   ")[0].strip() for line in lines)
+
+
 def test_ensembles_that_do_not_play_say_why(call: Call, user: User) -> None:
     user.ensemble("echo", echo())
     user.ensemble("off", echo().replace('name = "echo"', 'name = "off"\nenabled = false'))

@@ -278,9 +278,12 @@ def test_what_is_wrong_with_all_is_said_once(user: User, backend: Backend) -> No
     assert "Serving" not in done.stderr
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = user.run("serve", "responses", "--port", port, "--workers", "2")
-    assert done.returncode == 2
-    assert f"Cannot listen on 127.0.0.1, port {port}" in done.stderr
+        for command in (["responses", "--workers", "2"], ["web", "--no-browser"], ["mcp", "--transport", "http"]):
+            done = user.run("serve", *command, "--port", port)
+            assert done.returncode == 2
+            assert (
+                f"Cannot listen on 127.0.0.1, port {port}: the port is in use. Choose another: --port N" in done.stderr
+            )
 
 
 SCRIPT = """

@@ -8,7 +8,7 @@ from typing import Any
 from ripieno.assembly.failures import check_origins
 from ripieno.assembly.programs import find_origins
 from ripieno.cli.common.findings import Subject, finding
-from ripieno.descriptors import InvokerDescriptor
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.argument_schemas import check_value
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.positions import Path
@@ -46,16 +46,25 @@ def check_descriptors(subject: Subject) -> Iterator[Problem]:
         if not descriptor.description:
             hint = "Describe its purpose in one line: description = ..."
             yield finding(descriptor.file, ("ensemble",), f"the ensemble {descriptor.name!r} has no description", hint)
+        if not foreign:
+            yield from _lint_names(descriptor)
         for invoker, body in descriptor.located():
             header = body or ("invoker",)
-            if not foreign and not _VERB_NOUN.match(invoker.name):
-                hint = "Models choose better between names of a verb and its object, such as read_file."
-                yield finding(invoker.file, (*header, "name"), f"the name {invoker.name!r} is not verb_noun", hint)
             yield from _lint_parameters(invoker, body)
             if not _declares_effect(file, invoker, body):
                 message = f"{invoker.name!r} declares no effect, so it counts as a write and asks before each call"
                 hint = 'Add effect = "none", "read", "write" or "destructive" to it, or to [defaults].'
                 yield finding(invoker.file, header, message, hint)
+
+
+# The form is that of seed 000, section 9.1. It is a recommendation, so one warning has all names.
+def _lint_names(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
+    others = [(invoker, body) for invoker, body in descriptor.located() if not _VERB_NOUN.match(invoker.name)]
+    if others:
+        first, body = others[0]
+        message = f"not verb_noun: {', '.join(invoker.name for invoker, _ in others)}"
+        hint = "Models choose better between names of a verb and its object, such as read_file."
+        yield finding(first.file, (*(body or ("invoker",)), "name"), message, hint)
 
 
 # That an invoker has no description is an error already.

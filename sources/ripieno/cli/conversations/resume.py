@@ -6,13 +6,14 @@ import click
 
 from ripieno.canisters.display import short
 from ripieno.cli.common.layers import load_layers
-from ripieno.cli.common.main import run_async
+from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import Terminal
 from ripieno.cli.conversations.cassettes import ANSWERED
 from ripieno.cli.conversations.conversation import Wanted, compared, converse, run_options
-from ripieno.cli.conversations.persistence import Keeper, open_keeper
+from ripieno.cli.conversations.persistence import Keeper, first_words, open_keeper
 from ripieno.cli.conversations.selection import FoundConversation, complete_resumable, find, find_or_latest
+from ripieno.cli.journal.transcript import moment
 from ripieno.conducting.resume import Resumable, paused_resumable, resumable
 from ripieno.exceptions import InputError
 
@@ -37,7 +38,7 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
     """Continue a CONVERSATION that waits for a person, or that was interrupted.
 
     The beginning of its identifier is enough. Without it, continues the only one of this folder that waits, or else the
-    latest that was interrupted. If several wait, it does nothing, and prints the command for each.
+    latest that was interrupted, and says which. If several wait, it does nothing, and prints the command for each.
 
     Approved calls run now, once. For unanswered calls you are asked; without a terminal they keep waiting. A call that
     was running when its process was killed is not repeated: the model learns that its outcome is unknown.
@@ -62,6 +63,9 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
                 advice = f"To add a message: {shlex.join(words)}"
                 raise InputError(f"The conversation {found.identifier} has ended. {advice}")
             found.check(loaded)
+            if not conversation:
+                begun = first_words(recalled.conversation)
+                say(f"Continuing {short(found.identifier)}, of {moment(found.last)} UTC: {begun}")
             going = converse(
                 loaded, chosen, recalled.conversation, terminal, keeper, answers=recalled.answers, can_wait=True
             )

@@ -27,10 +27,14 @@ _NAMED = 10
 
 
 class FoundConversation(Value, kw_only=True):
-    """A conversation of an owner, with its saved state, if it waits, and its earlier model, tools and workspace."""
+    """A conversation of an owner, with its saved state, if it waits, and its earlier model, tools and workspace.
+
+    ``last`` is when it went on last, as ISO 8601 in UTC.
+    """
 
     identifier: str
     owner: str
+    last: str
     paused: Paused | None = None
     model: str | None = None
     tools: tuple[str, ...] | None = None
@@ -42,6 +46,7 @@ class FoundConversation(Value, kw_only=True):
         return cls(
             identifier=paused.identifier,
             owner=paused.owner,
+            last=paused.at.isoformat(),
             paused=paused,
             model=paused.model,
             tools=paused.tools,
@@ -57,6 +62,7 @@ class FoundConversation(Value, kw_only=True):
         return cls(
             identifier=summary.identifier,
             owner=summary.owner,
+            last=summary.last,
             model=details.get("model"),
             tools=None if tools is None else tuple(tools),
             workspace=details.get("workspace"),

@@ -11,6 +11,7 @@ from ripieno.approvals.rules import Verdict
 from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
+from ripieno.canisters.faults import SUGGESTIONS
 from ripieno.cli.check.functions import resolve_functions
 from ripieno.cli.common.findings import PARTS, exposed_names
 from ripieno.cli.common.user_code import place_of_error
@@ -53,7 +54,25 @@ def explain(called: Called, loaded: LoadedConfiguration, confirmer: Confirmer, *
     if "parameters" in fault.details:
         # The pipeline's advice is for a model.
         fault = dataclasses.replace(fault, suggestion=f"See: ripieno explain {called.invoker.identity}")
+    if "timeout_seconds" in fault.details:
+        # The general advice is for a model; that of a tool may be a warning.
+        advice = None if fault.suggestion == SUGGESTIONS["timeout"] else fault.suggestion
+        lines = filter(None, (advice, _limit(called.invoker, loaded)))
+        fault = dataclasses.replace(fault, suggestion="\n".join(lines))
     return fault.text()
+
+
+def _limit(invoker: Invoker, loaded: LoadedConfiguration) -> str:
+    """Where the time limit of a tool is set."""
+    policy, descriptor = invoker.policy, loaded.known[invoker.ensemble.name]
+    if policy.timeout_argument is not None and policy.timeout_argument not in policy.presets:
+        return f"To allow more time, add: {policy.timeout_argument}=SECONDS"
+    file, table = descriptor.file, f"[overrides.{invoker.name}]"
+    for declared, path in descriptor.located():
+        if declared.name == invoker.name:
+            file, table = declared.file, "[[invokers]]" if path else "[invoker]"
+    where = file or "the configuration"
+    return f"The limit is timeout (seconds, now {policy.timeout:g}) of {invoker.name} under {table}, in {where}."
 
 
 def unknown_arguments(arguments: Mapping[str, object], called: Called) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ def _print_offer(offer: Offer, rules: Rules, *, full: bool) -> None:
         )
         for invoker in offer.invokers
     ]
-    print_table(("NAME", "TOOL", "EFFECT", "ASKS", "DESCRIPTION"), rows)
+    print_table(("NAME", "TOOL", "EFFECT", "ASKS", "DESCRIPTION"), rows, whole=("ASKS", "EFFECT", "NAME", "TOOL"))
     if offer.helpers is not None:
         names = ", ".join(invoker.identity for invoker in offer.searchable)
         say(f"Searchable: {len(offer.searchable)} more tools, found with {offer.helpers.search.exposed}: {names}")

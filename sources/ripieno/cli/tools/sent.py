@@ -38,4 +38,5 @@ def print_sent(wire: Protocol, offer: Offer, output: Format, *, full: bool, stri
         held = (("yes" if invocations.lowered(invoker, strict=True).strict else "no"),) if strict else ()
         size = str(len(encode(invocations.definition_of(invoker, strict=strict))))
         rows.append((invoker.exposed, size, *held, described(invoker.description, full=full)))
-    print_table(("NAME", "BYTES", *(("STRICT",) if strict else ()), "DESCRIPTION"), rows)
+    names = ("NAME", "BYTES", *(("STRICT",) if strict else ()))
+    print_table((*names, "DESCRIPTION"), rows, whole=names)

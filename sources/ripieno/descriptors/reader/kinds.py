@@ -147,7 +147,7 @@ class Number(Value, kw_only=True):
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return refuse(self, value, path, problems, self._advice(value))
+            return refuse(self, value, path, problems, self._advice(value, path))
         if self.whole and isinstance(value, float):
             hint = f"Write {int(value)}, without a point." if value.is_integer() and abs(value) < 2**53 else None
             return refuse(self, value, path, problems, hint)
@@ -160,12 +160,15 @@ class Number(Value, kw_only=True):
             return refuse(self, value, path, problems)
         return value
 
-    def _advice(self, value: object) -> str | None:
+    def _advice(self, value: object, path: Path) -> str | None:
         if isinstance(value, str):
             if re.fullmatch(r"\s*[0-9]{1,15}(\.[0-9]{1,15})?\s*", value):
                 return f"Write {value.strip()}, without quotes."
             if self.unit and re.fullmatch(r"\s*[0-9.]+\s*[a-z]+\s*", value):
                 return f"Write a plain number of {self.unit}, without a unit."
+            if path and isinstance(path[-1], str):
+                least, most = self.minimum or 0, 10 if self.maximum is None else self.maximum
+                return f"Write: {subject(path)} = {max(least, min(10, most)):g}"
         return None
 
     def schema(self) -> dict[str, Any]:

@@ -54,7 +54,9 @@ PROGRAM = Table(
             "argv",
             Argv(),
             "The program and its arguments; {name} is replaced by an argument. A table with when and "
-            "argv adds its argv if the argument is given and not false; one with each adds an element per item.",
+            "argv adds its argv if the argument is given and not false; one with each adds an element per item. "
+            'A relative program such as "./greet.sh" begins at the folder of the ensemble\'s file; for a script of the '
+            'workspace, name its interpreter first: "sh", "greet.sh".',
             required=True,
             example=["rg", {"when": "ignore_case", "argv": ["-i"]}, "--", "{pattern}", {"each": "paths"}],
         ),

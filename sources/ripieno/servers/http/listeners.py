@@ -60,10 +60,15 @@ def bind(host: str, port: int) -> Listener:
 
 def taken(host: str, port: int, error: Exception) -> InputError:
     """The error for an address or a port that cannot be used."""
+    number, why = getattr(error, "errno", None), getattr(error, "strerror", None) or error
     # https://man7.org/linux/man-pages/man2/bind.2.html: the address is not one of this machine's.
-    if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
-        return InputError(f"{host} is no address of this machine: {error}. Use 127.0.0.1, or one that it has.")
-    return InputError(f"Cannot listen on {host}, port {port}: {error}. Choose another port, or 0 for a free one.")
+    if isinstance(error, socket.gaierror) or number == errno.EADDRNOTAVAIL:
+        return InputError(f"{host} is no address of this machine: {why}. Use 127.0.0.1, or one that it has.")
+    if number == errno.EADDRINUSE:
+        why = "the port is in use"
+    return InputError(
+        f"Cannot listen on {host}, port {port}: {why}. Choose another: --port N, or --port 0 for a free one."
+    )
 
 
 def url_of(listener: socket.socket, host: str) -> str:
