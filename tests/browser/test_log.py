@@ -12,6 +12,10 @@ from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, scripted, tool
 
 LONG = "\n".join(f"line {number}" for number in range(200))
+AT_END = """() => {
+    const log = document.querySelector(".log");
+    return log.scrollHeight - log.scrollTop - log.clientHeight < 1;
+}"""
 SIZES = ({"width": 1280, "height": 720}, {"width": 390, "height": 700})
 
 
@@ -59,6 +63,18 @@ async def test_a_press_is_kept_while_the_log_grows(serve_page: ServePage, visito
     await expect(page.locator(".text")).to_contain_text("More.")
     await page.mouse.up()
     await expect(page.locator(".call")).to_have_attribute("open", "")
+    # It no longer follows, and there is a way back.
+    await button(page, "Newest").click()
+    await page.wait_for_function(AT_END)
+
+
+async def test_the_log_follows_after_the_menu_of_the_browser(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("I begin.", "\n\nMore." * 100)
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await page.locator(".text").click(button="right")
+    go.set()
+    await expect(page.locator(".text")).to_contain_text("More.")
+    await page.wait_for_function(AT_END)
 
 
 async def test_the_log_follows_an_answer_until_a_person_goes_up(serve_page: ServePage, visitor: Visitor) -> None:
@@ -73,9 +89,4 @@ async def test_the_log_follows_an_answer_until_a_person_goes_up(serve_page: Serv
     assert await scroll(page, 50) == 50
     go.set()
     await expect(answer).to_contain_text("More.")
-    await page.wait_for_function(
-        """() => {
-            const log = document.querySelector(".log");
-            return log.scrollHeight - log.scrollTop - log.clientHeight < 1;
-        }"""
-    )
+    await page.wait_for_function(AT_END)
