@@ -3,7 +3,7 @@ import { changes, get, session, signIn } from "./api.js";
 import { Chat, Header } from "./chat.js";
 import { List, questions, refresh, refreshQuestions, running, waitingIn, wanted } from "./chats.js";
 import { choose, colours, listen } from "./keys.js";
-import { announcement, heading, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
+import { announcement, heading, html, Later, render, styled, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
 
 const POLL = 5000;
 /** What a chat does not need is loaded after it: each view is the component of this name. */
@@ -77,7 +77,8 @@ function Inside() {
   useEffect(() => {
     document.title = `${waiting ? `(${waiting}) ` : ""}${runs ? "… " : ""}${shown ? `${shown} · ` : ""}ripieno`;
   }, [waiting, runs, shown]);
-  useEffect(close, [view, name]);
+  // With the drawing of another view: later, it would close a list that was opened meanwhile.
+  useLayoutEffect(close, [view, name]);
   const side = useRef(null);
   const drawn = useRef(false);
   useEffect(() => {

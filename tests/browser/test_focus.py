@@ -99,3 +99,24 @@ async def test_the_list_that_closes_gives_the_focus_back(serve_page: ServePage, 
         await page.keyboard.press(way)
         await expect(page.get_by_role("link", name="New conversation")).to_be_hidden()
         await expect(opener).to_be_focused()
+
+
+async def test_a_list_that_is_opened_as_another_view_is_drawn_stays_open(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(viewport={"width": 375, "height": 700})
+    page = await visitor.open((await serve_page(scripted(says()))).link())
+    await page.evaluate("() => (location.hash = '#/approvals')")
+    await expect(page.get_by_role("heading", name="Approvals", level=1)).to_be_visible()
+    opened = """async () => {
+        const drawn = new Promise((done) => new MutationObserver((_, watch) => {
+            if (!document.querySelector("#message")) return;
+            watch.disconnect();
+            document.querySelector("[data-drawer]").click();
+            done();
+        }).observe(document.body, { subtree: true, childList: true }));
+        location.hash = "#/";
+        await drawn;
+        for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+        await new Promise((go) => setTimeout(go));
+        return Boolean(document.querySelector(".drawn"));
+    }"""
+    assert await page.evaluate(opened)
