@@ -18,7 +18,7 @@ from ripieno.canisters import (
 )
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode, is_table
-from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
+from ripieno.models.protocol import Capabilities, Native
 from ripieno.models.protocols.anthropic.contents import (
     NAME,
     block_of,
@@ -29,7 +29,15 @@ from ripieno.models.protocols.anthropic.contents import (
     text_source,
 )
 from ripieno.models.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
-from ripieno.models.protocols.common.encoding import Breakpoints, Groups, by_turns, gather, piece
+from ripieno.models.protocols.common.encoding import (
+    Breakpoints,
+    Groups,
+    JoinedMessages,
+    Pieces,
+    by_turns,
+    gather,
+    piece,
+)
 from ripieno.models.protocols.common.requests import canisters_of, parts_in, tables_in, texts_of
 
 #: Makes the provider cache everything up to this block. A request has at most four: after the tools, after the system
@@ -38,12 +46,12 @@ MARK = b',"cache_control":{"type":"ephemeral"}'
 BREAKPOINTS = Breakpoints(begins=b'{"role":"user"', mark=MARK, closing=b"}]}", most=2)
 
 
-class Messages(MessagesProcessor):
+class Messages(JoinedMessages):
     """Each canister becomes blocks; adjacent blocks of one role form one message."""
 
-    def nativize(
-        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
-    ) -> bytes:
+    def pieces(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None
+    ) -> Pieces:
         breakpoints = BREAKPOINTS if capabilities.get("cache_breakpoints", True) else None
         return gather(canisters, groups=_GROUPS, encoded=_piece, key=NAME, memory=memory, breakpoints=breakpoints)
 

@@ -29,7 +29,7 @@ def request(asked: Request) -> bytes:
     if form is not None and form.schema is None:
         system.append({"type": "text", "text": _JSON})
     rest = {"model": asked.model, **CONTROLS.nativize(asked.controls, asked.capabilities)}
-    members = [("messages", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
+    members: list[tuple[str, bytes]] = []
     mark = marked if asked.capabilities.get("cache_breakpoints", True) else bytes
     if system:
         members.append(("system", mark(encode(system))))
@@ -39,7 +39,7 @@ def request(asked: Request) -> bytes:
         choice = tool_choice(asked.controls, asked.offer, asked.capabilities)
         if choice is not None:
             rest["tool_choice"] = choice
-    return join(members, rest)
+    return join(rest, "messages", MESSAGES.pieces(canisters, asked.capabilities, asked.memory), members)
 
 
 def parse(native: Native) -> Asked:

@@ -1,11 +1,13 @@
 """Encode-once: each canister keeps the bytes of its last encoding, and requests are joined from them.
 
 Only this file does so. A key names the protocol and the capabilities used; another key encodes again. This is safe,
-since canisters are immutable.
+since canisters are immutable. The text of a long conversation is copied once for each request: with each copy, the
+system gives and takes its pages again (measured: 0.1 ms for 200 KB).
 """
 
+import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from msgspec.structs import force_setattr
 
@@ -21,12 +23,31 @@ from ripieno.canisters import (
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import encode
+from ripieno.models.protocol import Capabilities, MessagesProcessor
 from ripieno.values import Value
 
 #: Key in a run's memory of the messages of its last request.
 _ENCODED = "messages that are encoded"
 #: Maximum bytes of an encoding that is kept.
 KEPT = 64 * 1024
+
+#: Pieces of a text, some of them views of one that grows: they are joined at once, and dropped.
+Pieces: TypeAlias = list[bytes | bytearray | memoryview]
+
+
+class JoinedMessages(MessagesProcessor):
+    """Messages in pieces, which a request joins with its other members."""
+
+    @abc.abstractmethod
+    def pieces(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None
+    ) -> Pieces:
+        """The pieces of what ``nativize`` returns."""
+
+    def nativize(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
+    ) -> bytes:
+        return b"".join(self.pieces(canisters, capabilities, memory))
 
 
 def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> bytes:
@@ -130,7 +151,7 @@ def gather(
     key: object,
     memory: dict[object, Any] | None,
     breakpoints: Breakpoints | None = None,
-) -> bytes:
+) -> Pieces:
     """The messages of a conversation as a JSON array.
 
     A canister of another group than the last one begins a new group. ``encoded`` gives the encoding of the canister
@@ -165,12 +186,16 @@ def gather(
         group.close(messages)
     if breakpoints is not None:
         return _marked(array, places, messages, breakpoints)
-    if messages:
-        return b"".join((array, b",".join(messages), b"]"))
-    return bytes(array[:-1]) + b"]" if len(array) > 1 else b"[]"
+    return [*_without_comma(array, messages), b",".join(messages), b"]"]
 
 
-def _marked(array: bytearray, places: Sequence[int], messages: Sequence[bytes], breakpoints: Breakpoints) -> bytes:
+def _without_comma(array: bytearray, messages: Sequence[bytes], begin: int = 0) -> Pieces:
+    """The messages so far, from a position on; with the comma at their end only if others follow."""
+    end = len(array) if messages or len(array) == 1 else len(array) - 1
+    return [memoryview(array)[begin:end]]
+
+
+def _marked(array: bytearray, places: Sequence[int], messages: Sequence[bytes], breakpoints: Breakpoints) -> Pieces:
     """The messages so far and the last ones as a JSON array, with marks in the last ``most`` of them."""
     rest: list[bytes] = []
     due = breakpoints.most
@@ -178,17 +203,12 @@ def _marked(array: bytearray, places: Sequence[int], messages: Sequence[bytes], 
         at = breakpoints.place(message) if due else None
         due -= at is not None
         rest.append(message if at is None else message[:at] + breakpoints.mark + message[at:])
-    parts: list[bytes | memoryview] = []
-    begin, end = 0, len(array) if messages or len(array) == 1 else len(array) - 1
-    with memoryview(array) as view:
-        for place in places[len(places) - min(due, len(places)) :]:
-            parts += (view[begin:place], breakpoints.mark)
-            begin = place
-        data = b"".join((*parts, view[begin:end], b",".join(reversed(rest)), b"]"))
-        for part in parts:
-            if isinstance(part, memoryview):
-                part.release()
-    return data
+    pieces: Pieces = []
+    begin = 0
+    for place in places[len(places) - min(due, len(places)) :]:
+        pieces += (memoryview(array)[begin:place], breakpoints.mark)
+        begin = place
+    return [*pieces, *_without_comma(array, messages, begin), b",".join(reversed(rest)), b"]"]
 
 
 def _recall(
@@ -234,10 +254,8 @@ def definitions(offer: Offer, name: str, make: Define, *, strict: bool = False) 
     return kept or None
 
 
-def join(members: Iterable[tuple[str, bytes]], rest: Mapping[str, Any]) -> bytes:
-    """A JSON object of encoded members and ``rest``."""
-    # One join, since the messages may be long.
-    parts = [encode(rest)[:-1]]
-    for name, value in members:
-        parts += (b'%s"%s":' % (b"," if rest or len(parts) > 1 else b"", name.encode()), value)
-    return b"".join((*parts, b"}"))
+def join(rest: Mapping[str, Any], name: str, pieces: Pieces, members: Iterable[tuple[str, bytes]]) -> bytes:
+    """A JSON object of ``rest``, the messages under their ``name``, and encoded members."""
+    head = b'%s%s"%s":' % (encode(rest)[:-1], b"," if rest else b"", name.encode())
+    tail = b"".join(b',"%s":%s' % (key.encode(), value) for key, value in members)
+    return b"".join((head, *pieces, tail, b"}"))

@@ -19,9 +19,9 @@ from ripieno.canisters import (
 )
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode
-from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
+from ripieno.models.protocol import Capabilities, Native
 from ripieno.models.protocols.common.calls import extras_of
-from ripieno.models.protocols.common.encoding import Calls, by_turns, gather, piece
+from ripieno.models.protocols.common.encoding import Calls, JoinedMessages, Pieces, by_turns, gather, piece
 from ripieno.models.protocols.common.requests import (
     canisters_of,
     heading_of,
@@ -101,12 +101,12 @@ class Reading:
 _SIGNATURE = "thoughtSignature"
 
 
-class Messages(MessagesProcessor):
+class Messages(JoinedMessages):
     """Each canister becomes parts; adjacent parts of one role form one content."""
 
-    def nativize(
-        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
-    ) -> bytes:
+    def pieces(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None
+    ) -> Pieces:
         media = bool(capabilities.get("images_in_results", True))
         placeholder = capabilities.get("signature_placeholder")
         pieces = _Pieces(canisters, media=media)

@@ -33,7 +33,7 @@ def request(asked: Request) -> bytes:
     canisters, token = _continued(canisters)
     if token is not None:
         rest["continuationToken"] = token
-    members = [("contents", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
+    members: list[tuple[str, bytes]] = []
     if system:
         members.append(("systemInstruction", encode({"parts": system})))
     declarations = definitions(
@@ -44,7 +44,7 @@ def request(asked: Request) -> bytes:
         choice = tool_choice(asked.controls, asked.offer, asked.capabilities)
         if choice is not None:
             rest["toolConfig"] = choice
-    return join(members, rest)
+    return join(rest, "contents", MESSAGES.pieces(canisters, asked.capabilities, asked.memory), members)
 
 
 def _continued(canisters: Sequence[Canister]) -> tuple[Sequence[Canister], object]:

@@ -20,8 +20,8 @@ from ripieno.canisters import (
 from ripieno.canisters.contents import text_of
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode
-from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
-from ripieno.models.protocols.common.encoding import by_turns, gather, piece
+from ripieno.models.protocol import Capabilities, Native
+from ripieno.models.protocols.common.encoding import JoinedMessages, Pieces, by_turns, gather, piece
 from ripieno.models.protocols.common.openai import as_function, replay_from
 from ripieno.models.protocols.common.requests import headed, tables_in, texts_of
 from ripieno.models.protocols.openai_chat.contents import contents_of, parts_of
@@ -42,12 +42,12 @@ _REPLAYED = f"{NAME} with reasoning"
 _FUNCTION = f"{NAME} function"
 
 
-class Messages(MessagesProcessor):
+class Messages(JoinedMessages):
     """Assistant and invocation canisters become one message; each result is one of its own."""
 
-    def nativize(
-        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
-    ) -> bytes:
+    def pieces(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None
+    ) -> Pieces:
         since = replay_from(canisters, capabilities)
         # Encoded messages stay valid, unless reasoning in them no longer returns.
         freeform = bool(capabilities.get("custom_tools", False))

@@ -25,14 +25,14 @@ _CHECKS: Checks = {
 def request(asked: Request) -> bytes:
     """The body of a request. Errors: ``InputError`` for a control that the model refuses."""
     rest = {"model": asked.model, **CONTROLS.nativize(asked.controls, asked.capabilities)}
-    members = [("messages", MESSAGES.nativize(asked.canisters, asked.capabilities, asked.memory))]
+    members: list[tuple[str, bytes]] = []
     tools = definitions(
         asked.offer, NAME, INVOCATIONS.definition_of, strict=strict_of(asked.controls, asked.capabilities)
     )
     if tools is not None:
         members.append(("tools", tools))
         rest.update(tool_choice(asked.controls, asked.offer, asked.capabilities))
-    return join(members, rest)
+    return join(rest, "messages", MESSAGES.pieces(asked.canisters, asked.capabilities, asked.memory), members)
 
 
 def parse(native: Native) -> Asked:

@@ -17,8 +17,8 @@ from ripieno.canisters import (
 )
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.jsonvalues import encode
-from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
-from ripieno.models.protocols.common.encoding import Calls, by_turns, gather, piece
+from ripieno.models.protocol import Capabilities, Native
+from ripieno.models.protocols.common.encoding import Calls, JoinedMessages, Pieces, by_turns, gather, piece
 from ripieno.models.protocols.common.openai import as_function, replay_from
 from ripieno.models.protocols.common.requests import headed, tables_in, texts_of
 from ripieno.models.protocols.common.tools import Declared
@@ -45,12 +45,12 @@ _UNREASONED = f"{NAME} without reasoning"
 _FUNCTION = f"{NAME} function"
 
 
-class Messages(MessagesProcessor):
+class Messages(JoinedMessages):
     """Each canister becomes items, in order."""
 
-    def nativize(
-        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
-    ) -> bytes:
+    def pieces(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None
+    ) -> Pieces:
         since = replay_from(canisters, capabilities, otherwise="always")
         # Encoded items stay valid, unless reasoning in them no longer returns.
         freeform = knows_freeform(capabilities)

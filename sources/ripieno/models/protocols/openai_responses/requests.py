@@ -61,7 +61,7 @@ def request(asked: Request) -> bytes:
     if asked.capabilities.get("reasoning_replay", "never") != "never":
         # Reasoning that is not stored at the provider can only return in encrypted form.
         rest["include"] = ["reasoning.encrypted_content"]
-    members = [("input", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
+    members: list[tuple[str, bytes]] = []
     if knows_freeform(asked.capabilities):
         tools = declare(asked, NAME, INVOCATIONS.definition_of, _SEARCH)
     else:
@@ -69,7 +69,7 @@ def request(asked: Request) -> bytes:
     if tools is not None:
         members.append(("tools", tools))
         rest.update(tool_choice(asked.controls, asked.offer, asked.capabilities))
-    return join(members, rest)
+    return join(rest, "input", MESSAGES.pieces(canisters, asked.capabilities, asked.memory), members)
 
 
 def parse(native: Native) -> Asked:
