@@ -172,7 +172,8 @@ class Call:
     def _set_timer(self, when: float | None) -> None:
         """Sets the end of the call, at most the end of its run. ``when`` is None while the call's time is stopped."""
         self._cancel_timer()
-        end = min([one for one in (when, self._latest) if one is not None], default=None)
+        latest = self._latest
+        end = when if latest is None else latest if when is None else min(when, latest)
         if end is not None:
             self._timer = self.result.get_loop().call_at(end, self._end, "timeout")
         self._context.deadline = end
