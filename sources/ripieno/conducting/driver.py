@@ -116,6 +116,8 @@ class Driver:
         finish: Finish = "error"
         try:
             finish = await self._conduct()
+            if finish == "limit":
+                self.channel.notify(Alert(message=f"The run ended: it is limited to {budget.exhausted}."))
             await self._chronicle.finish()
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
@@ -246,6 +248,7 @@ class Driver:
             await turn.drop()
             # A timeout may also be the model's own, and not a limit of the run.
             if clock.expired() and isinstance(error, Exception):
+                self._budget.expire("the answer of the model was cut off")
                 return "limit"
             raise
         canisters = collect(sealed)

@@ -11,11 +11,14 @@ import sys
 import tempfile
 import termios
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 _LINE_EDITOR = pathlib.Path(__file__).with_name("line_editor.py")
 #: Seconds in which a program that was told to end gives the terminal back.
 _PATIENCE = 3.0
+#: Seconds for which a signal may be under way on a busy machine.
+_LATE = 0.5
 _PROMPT = "The arguments, as JSON (empty: unchanged): "
 
 
@@ -31,6 +34,8 @@ class Editor:
         #: Held while a program has the terminal.
         self._editing = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        #: The time at which the last program ended.
+        self._ended = -_LATE
 
     @property
     def usable(self) -> bool:
@@ -39,8 +44,8 @@ class Editor:
 
     @property
     def has_keys(self) -> bool:
-        """Whether a program that the person chose runs now: Ctrl-C is a key of it."""
-        return self._chosen and self._process is not None
+        """Whether a program that the person chose runs, or has run when a signal was sent: Ctrl-C is a key of it."""
+        return self._chosen and (self._process is not None or time.monotonic() - self._ended < _LATE)
 
     def edit(self, text: str, device: int, ending: Callable[[], bool]) -> str | None:
         """The JSON as the person leaves it; None if it is unchanged, or the program was ended.
@@ -74,6 +79,7 @@ class Editor:
             try:
                 code = self._process.wait()
             finally:
+                self._ended = time.monotonic()
                 self._process = None
                 termios.tcsetattr(device, termios.TCSADRAIN, before)
             if code > 0:
