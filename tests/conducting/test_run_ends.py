@@ -53,7 +53,10 @@ async def test_a_limit_of_calls_answers_what_it_refuses() -> None:
     events = await collected(run := conduct(model, "Go.", ensembles=found, limits=Limits(calls=2)))
     assert [fate for _, fate in fates(run.conversation.canisters)] == ["look", "look", "!limit", "!limit", "!limit"]
     assert (run.conversation.finish, len(model.asked)) == ("limit", 1)
-    assert events[-1] == ConductEnded(finish="limit", turns=1, calls=2)
+    assert events[-2:] == [
+        Alert(message="The run ended: it is limited to 2 calls."),
+        ConductEnded(finish="limit", turns=1, calls=2),
+    ]
     conversation = await conduct(model, run.conversation.say("Go on."), ensembles=found)
     assert conversation.text == "Done."
 
