@@ -47,9 +47,10 @@ export function announce(text) {
   announcement.set(said === announcement.value ? `${said}\u00a0` : said);
 }
 
-// Characters without a shape, that reverse the direction of a text, or that control a terminal.
+// Characters without a shape, that reverse the direction of a text, or that control a terminal; joiners after a letter that
+// needs none.
 const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]|[\u{e0000}-\u{e0fff}]/gu;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]|[\u{e0000}-\u{e0fff}]|(?<=^|[\u0000-\u024f])[\u200c\u200d]/gu;
 
 /** A text of a tool, a server or a model in which every character is visible. */
 export const visible = (text) =>

@@ -149,7 +149,7 @@ def test_visible_json_is_the_same_json(text: str, width: int) -> None:
     assert all(cells(line) <= width for line in lines)
 
 
-@pytest.mark.parametrize("text", ["plain", "naïve Straße", "Привет", "日本語のテキスト", "\\nПривет"])
+@pytest.mark.parametrize("text", ["plain", "naïve Straße", "Привет", "日本語のテキスト", "\\nПривет", "Done 🎉 → 5 €"])
 def test_what_is_read_stays(text: str) -> None:
     assert visible(text) == text
 
@@ -168,6 +168,12 @@ def test_what_is_read_stays(text: str) -> None:
         ("\\nраура", "\\n\\u0440\\u0430\\u0443\\u0440\\u0430"),
         *((one, f"\\u{ord(one):04x}") for one in "\u202e\u00a0ｆǃ٣"),
         ("\U000e0041", "\\udb40\\udc41"),
+        # A shell reads them as letters; and ornaments that look like quotes.
+        *((one, f"\\u{ord(one):04x}") for one in "“”‘’–—❛❞"),
+        ("\U0001f676", "\\ud83d\\ude76"),
+        # Emoji that are joined, or whose form a further character sets.
+        ("👩\u200d💻", "👩\\u200d💻"),
+        ("❤\ufe0f", "❤\\ufe0f"),
     ],
 )
 def test_what_could_deceive_is_escaped(text: str, shown: str) -> None:

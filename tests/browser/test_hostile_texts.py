@@ -117,3 +117,10 @@ async def test_reasoning_and_errors(serve_page: ServePage, visitor: Visitor) -> 
     await page.locator(".call summary").click()
     await expect(page.locator(".call .notice")).to_contain_text("safe\\u202egnp.exe")
     await untouched(page)
+
+
+async def test_joiners_stay_where_a_script_needs_them(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await begin(visitor, await serve_page(scripted(says())), "👩\u200d💻 می\u200cشد a\u200db \u200dc")
+    shown = "👩\u200d💻 می\u200cشد a\\u200db \\u200dc"
+    await expect(page.get_by_role("article", name="You").get_by_role("paragraph")).to_have_text(shown)
+    await expect(page.locator(".header h1")).to_have_text(shown)

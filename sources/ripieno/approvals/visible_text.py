@@ -23,6 +23,12 @@ _LATIN = frozenset("ßæøœđłþðÆØŒĐŁÞÐ")
 _LIKENESSES = frozenset(
     "АВЕЅІЈКМНОРСТУХЗБаеѕіјорсухһԁԛԝѵгпиЬьѴҮүҺԌԜӀӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳανικορυγωτηχϲ一丨丶丿二八口工ノニハロエトー"
 )
+#: Signs that look like no punctuation: emoji without the ornaments among them, and some others. Quotes and dashes that
+#: are not ASCII are escaped: a shell reads them as letters, so that what they seem to quote or to switch off would run.
+_SIGNS = expression(
+    "[\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff\U0001fa70-\U0001faff"
+    "\u20ac\u00b0\u2190-\u2193\u2605\u2606\u26a0\u2705\u2713\u2714\u2717\u2718\u274c\u2764]"
+)
 #: An escape, whose letters are not part of the word after it; or a word.
 _WORD = expression(r"\\(?:u[0-9a-fA-F]{4}|.)|[^\W_]+", re.DOTALL)
 #: One character or one escape of visible text. Surrogate pairs stay together.
@@ -33,8 +39,8 @@ def visible(text: str) -> str:
     """The text in one line, in which each character is either plain or an escape.
 
     Escaped are control characters; characters without a shape or a cell, that reverse the direction, that are another
-    form of a common character, or of an unknown script; and the letters of words that mix scripts, or that consist only
-    of letters that look like Latin ones. Backslashes stay unchanged.
+    form of a common character, of an unknown script, or punctuation that is not ASCII; and the letters of words that
+    mix scripts, or that consist only of letters that look like Latin ones. Backslashes stay unchanged.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -103,6 +109,8 @@ def _escaped(character: str) -> str:
         return character
     if character in _SHORT:
         return _SHORT[character]
+    if _SIGNS.match(character) and unicodedata.category(character) in ("So", "Sc", "Sm"):
+        return character
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
 
