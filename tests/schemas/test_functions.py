@@ -12,6 +12,7 @@ import pytest
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from ripieno.ensembles import Context
 from ripieno.exceptions import SchemaInvalidity, ValidationFault
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.models.protocols.common.dialects import DIALECTS
@@ -194,6 +195,21 @@ def test_a_signature_that_cannot_be_used_is_refused_by_name() -> None:
         with pytest.raises(SchemaInvalidity) as caught:
             define_function(function)
         assert says in str(caught.value)
+
+
+def test_a_context_of_another_name_or_place_is_refused_with_the_rule() -> None:
+    def typed(ctx: Context, text: str) -> None:
+        """Nothing."""
+
+    def last(text: str, context: Context) -> None:
+        """Nothing."""
+
+    def untyped(ctx, text: str) -> None:  # type: ignore[no-untyped-def]
+        """Nothing."""
+
+    for function in (typed, last, untyped):
+        with pytest.raises(SchemaInvalidity, match=r"passed as the first parameter if its name is context\."):
+            define_function(function)
 
 
 # --- Functions ---------------------------------------------------------------------------------------

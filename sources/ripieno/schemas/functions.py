@@ -18,6 +18,8 @@ from ripieno.schemas.docstrings import documentation_of
 from ripieno.schemas.schema import Schema
 from ripieno.values import Value
 
+_CONTEXT = "The context of a call is passed as the first parameter if its name is context."
+
 
 class Signature(Value, kw_only=True):
     """The parts of a tool that is made of a function.
@@ -80,7 +82,7 @@ def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> Type
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise SchemaInvalidity(f"{where}: arguments are passed by name, and it is positional. Make it a keyword.")
         if parameter.annotation is parameter.empty:
-            raise SchemaInvalidity(f"{where}: it has no annotation. Add a type; `Any` accepts everything.")
+            raise SchemaInvalidity(f"{where}: it has no annotation. Add a type; `Any` accepts everything. {_CONTEXT}")
         try:
             annotations[name] = _readable(parameter.annotation)
             TypeAdapter[Any](annotations[name]).json_schema(schema_generator=_Generator)
@@ -89,7 +91,7 @@ def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> Type
             raise SchemaInvalidity(
                 f"{where}: JSON Schema cannot express {inspect.formatannotation(parameter.annotation)}. Use str, int,"
                 " float, bool, None, list, dict, Literal, an enumeration, a dataclass, a TypedDict, a pydantic model,"
-                f" or unions of these. ({reason})"
+                f" or unions of these. {_CONTEXT} ({reason})"
             ) from None
     made: Any = collect
     made.__annotations__, made.__signature__ = annotations, inspect.Signature([*parameters.values()])
