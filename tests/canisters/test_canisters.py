@@ -32,7 +32,7 @@ from ripieno.canisters.controls import Controls, Format, Limits, Rules
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.faults import CATEGORY_NAMES, Change, Fault, Report
 from ripieno.canisters.serialization import serialize
-from ripieno.exceptions import ExecutionFault, FatalFault, JsonInvalidity, ToolFault
+from ripieno.exceptions import ExecutionFault, FatalFault, JsonInvalidity, ToolFault, UsageError
 from ripieno.jsonvalues import freeze
 from tests.support.canister_strategies import canisters
 
@@ -157,6 +157,14 @@ def test_a_format_has_a_schema_where_it_is_one() -> None:
         Format(kind="json_schema")
     with pytest.raises(ValueError, match="and no schema otherwise"):
         Format(kind="json_object", schema=frozendict(type="object"))
+
+
+def test_a_format_of_another_class_is_refused_where_it_is_given() -> None:
+    form: Any = {"kind": "json_object"}
+    with pytest.raises(UsageError, match=r"control format takes Format, of \S+, not dict: \{'kind': 'json_object'\}"):
+        Controls(format=form)
+    with pytest.raises(UsageError, match=r"not str"):
+        dataclasses.replace(Controls(), format="json_object")
 
 
 # The forms of seed 000, section 6. The examples there are its examples.

@@ -139,7 +139,12 @@ def test_testing_a_tool(pytester: pytest.Pytester) -> None:
         assert name in text.splitlines()[0]
         (pytester.path / f"test_{name}.py").write_text(text)
     pytester.runpytest_subprocess(*PYTEST, "-p", "no:asyncio").assert_outcomes(passed=5)
-    # What the text names: a function that reads.
+    # What the text names: the traceback of a bug, and a function that reads.
+    buggy = function.replace("return len(text.split())", "return len(text.split()) / 0")
+    (pytester.path / "test_functions.py").write_text(buggy)
+    tried = pytester.runpytest_subprocess(*PYTEST, "-p", "no:asyncio")
+    tried.assert_outcomes(passed=4, failed=1)
+    tried.stdout.fnmatch_lines(["*Captured log call*", "*in count_words*", "ZeroDivisionError: division by zero"])
     reading = function.replace("[count_words])", '[count_words], policy=Policy(effect="read"))')
     reading = reading.replace("import asyncio", "import asyncio\nfrom ripieno.descriptors import Policy")
     (pytester.path / "test_functions.py").write_text(reading)

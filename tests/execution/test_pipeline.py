@@ -106,6 +106,18 @@ async def test_faults_name_a_tool_as_the_model_knows_it(
     assert "'add'" not in result.text
 
 
+async def test_a_bug_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(context: Context, arguments: dict[str, Any]) -> float:
+        return 1 / 0
+
+    result = await Execution().execute(invoke("add"), ensembles=[ensemble(tool("add", broken))])
+    assert "division" not in result.text
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == ("ERROR", "The tool mine.add failed unexpectedly.")
+    assert "in broken" in caplog.text
+    assert "ZeroDivisionError: division by zero" in caplog.text
+
+
 # Confirming.
 
 

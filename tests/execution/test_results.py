@@ -83,6 +83,13 @@ def test_nonsense_is_named(value: object) -> None:
     assert "not" in str(caught.value)
 
 
+def test_an_object_is_refused_with_the_way_to_convert_it() -> None:
+    with pytest.raises(
+        TypeError, match=r"not Fault: .*: Fault is not a JSON type\. Convert a dataclass with dataclasses"
+    ):
+        contents_of(Fault(category="execution", message="m"))
+
+
 def test_halves_of_characters_are_no_reason_to_lose_a_conversation() -> None:
     assert contents_of("caf\udce9") == (text("caf\\udce9"),)
     assert contents_of(TextualContent(text="\udce9", mime_type="text/x")) == (text("\\udce9", "text/x"),)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import enum
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from pydantic import BaseModel, Field
 
@@ -50,3 +50,10 @@ class Options(TypedDict):
 class Ride(BaseModel):
     kind: Literal["ride"]
     place: Point | None = None
+
+
+class Received:
+    """The values that a function received. It is no result, so an invocable returns it as it is."""
+
+    def __init__(self, *values: Any) -> None:
+        self.values = values

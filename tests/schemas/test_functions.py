@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime
+import decimal
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +13,14 @@ import pytest
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from ripieno.canisters import TextualContent
+from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import SchemaInvalidity, ValidationFault
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.models.protocols.common.dialects import DIALECTS
 from ripieno.schemas.functions import define_function
 from ripieno.schemas.lowering import Dialect, lower
-from tests.schemas.annotation_examples import Colour, Level, Line, Options, Point, Ride
+from tests.schemas.annotation_examples import Colour, Level, Line, Options, Point, Received, Ride
 
 
 @dataclasses.dataclass
@@ -75,6 +78,8 @@ POINT = {
     "required": ["x"],
     "additionalProperties": False,
 }
+#: ``Point(1)`` as JSON.
+PLACED: dict[str, Any] = {"x": 1, "y": 0, "tags": [], "norm": 0.0}
 
 
 def of(annotation: Any, default: Any = inspect.Parameter.empty) -> dict[str, Any]:
@@ -196,6 +201,21 @@ def test_a_signature_that_cannot_be_used_is_refused_by_name() -> None:
         assert says in str(caught.value)
 
 
+def test_a_context_of_another_name_or_place_is_refused_with_the_rule() -> None:
+    def typed(ctx: Context, text: str) -> None:
+        """Nothing."""
+
+    def last(text: str, context: Context) -> None:
+        """Nothing."""
+
+    def untyped(ctx, text: str) -> None:  # type: ignore[no-untyped-def]
+        """Nothing."""
+
+    for function in (typed, last, untyped):
+        with pytest.raises(SchemaInvalidity, match=r"passed as the first parameter if its name is context\."):
+            define_function(function)
+
+
 # --- Functions ---------------------------------------------------------------------------------------
 
 
@@ -208,7 +228,7 @@ async def search(
     colour: Colour = Colour.RED,
     mode: str | None = None,
     marker: int = None,  # type: ignore[assignment]  # noqa: RUF013
-) -> list[Any]:
+) -> Received:
     """Searches files.
 
     It reads them all.
@@ -222,7 +242,7 @@ async def search(
     Returns:
         matches: what was found
     """
-    return [context, pattern, paths, limit, colour, mode, marker]
+    return Received(context, pattern, paths, limit, colour, mode, marker)
 
 
 def test_a_function_has_its_schema_description_and_defaults() -> None:
@@ -248,7 +268,8 @@ async def test_an_invocable_is_called_with_what_the_annotations_promise() -> Non
     assert inspect.iscoroutinefunction(signature.invocable)
     arguments = signature.schema.complete({"pattern": "a", "paths": ["b"]})
     assert signature.schema.validate(arguments) == ()
-    assert await signature.invocable("around", arguments) == ["around", "a", ["b"], 10, Colour.RED, None, None]
+    received = await signature.invocable("around", arguments)
+    assert received.values == ("around", "a", ["b"], 10, Colour.RED, None, None)
 
 
 def test_plain_functions_stay_plain_and_the_context_comes_only_where_it_is_asked_for() -> None:
@@ -259,7 +280,7 @@ def test_plain_functions_stay_plain_and_the_context_comes_only_where_it_is_asked
         return value, context
 
     def keyword(*, context: Any, value: int) -> Any:
-        return value, context
+        return Received(value, context)
 
     signature = define_function(add)
     assert signature.description == ""
@@ -267,7 +288,7 @@ def test_plain_functions_stay_plain_and_the_context_comes_only_where_it_is_asked
     assert signature.invocable(None, {"a": 2}) == 3
     assert define_function(later).schema.properties == ("value", "context")
     assert define_function(keyword).schema.properties == ("value",)
-    assert define_function(keyword).invocable("around", {"value": 1}) == (1, "around")
+    assert define_function(keyword).invocable("around", {"value": 1}).values == (1, "around")
 
 
 def test_values_become_enumerations_dataclasses_and_tuples_all_the_way_down() -> None:
@@ -281,7 +302,7 @@ def test_values_become_enumerations_dataclasses_and_tuples_all_the_way_down() ->
         either: Positive | Point | int = 1,
         **others: Colour,
     ) -> Any:
-        return lines, at, levels, named, options, either, others
+        return Received(lines, at, levels, named, options, either, others)
 
     signature = define_function(draw)
     arguments: dict[str, Any] = {
@@ -294,7 +315,7 @@ def test_values_become_enumerations_dataclasses_and_tuples_all_the_way_down() ->
         "more": "red",
     }
     assert signature.schema.validate(arguments) == ()
-    assert signature.invocable(None, arguments) == (
+    assert signature.invocable(None, arguments).values == (
         [Line([Point(1), Point(2, 3)])],
         Point(4),
         (Level.LOW, Level.HIGH),
@@ -304,9 +325,9 @@ def test_values_become_enumerations_dataclasses_and_tuples_all_the_way_down() ->
         {"more": Colour.RED},
     )
     for value, expected in (("red", Colour.RED), (None, None)):
-        assert signature.invocable(None, {**arguments, "at": value})[1] == expected
-    assert signature.invocable(None, {**arguments, "either": {"x": 1}})[5] == Point(1)
-    assert signature.invocable(None, {**arguments, "either": 7})[5] == 7
+        assert signature.invocable(None, {**arguments, "at": value}).values[1] == expected
+    assert signature.invocable(None, {**arguments, "either": {"x": 1}}).values[5] == Point(1)
+    assert signature.invocable(None, {**arguments, "either": 7}).values[5] == 7
     assert signature.schema.validate({**arguments, "more": "green"})
     with pytest.raises(ValidationFault, match="value must be positive"):
         signature.invocable(None, {**arguments, "either": {"value": -1}})
@@ -329,7 +350,7 @@ def test_defaults_that_json_cannot_say_only_make_a_parameter_optional() -> None:
 
 def test_annotations_may_be_text() -> None:
     def quoted(a: "int", b: "list['Colour']", c: list["Point"], d: "Annotated[str, 'said']" = "") -> Any:
-        return a, b, c, d
+        return Received(a, b, c, d)
 
     signature = define_function(quoted)
     properties = thaw(signature.schema.mapping["properties"])
@@ -337,7 +358,7 @@ def test_annotations_may_be_text() -> None:
     assert properties["c"]["items"] == of(Point)
     assert properties["d"] == {"type": "string", "default": "", "description": "said"}
     called = signature.invocable(None, {"a": 1, "b": ["red"], "c": [{"x": 1}], "d": "d"})
-    assert called == (1, [Colour.RED], [Point(1)], "d")
+    assert called.values == (1, [Colour.RED], [Point(1)], "d")
 
 
 def test_methods_and_callable_objects_are_functions_too() -> None:
@@ -400,15 +421,15 @@ def test_models_are_validated_as_they_are_made() -> None:
     def go(
         way: Annotated[Walk | Ride, Field(discriminator="kind")], *, when: datetime.date, loose: Loose | None = None
     ) -> Any:
-        return way, when, loose
+        return Received(way, when, loose)
 
     signature = define_function(go)
     arguments = {"way": {"kind": "walk", "from": {"x": 1}, "steps": 3}, "when": "2026-11-23", "loose": {"a": 1}}
     assert signature.schema.validate(arguments) == ()
-    way, when, loose = signature.invocable(None, freeze(arguments))
+    way, when, loose = signature.invocable(None, freeze(arguments)).values
     assert (way.start, way.steps, when, loose.a) == (Point(1), 3, datetime.date(2026, 11, 23), 1)
     ride = {"kind": "ride", "place": {"x": 2}}
-    assert signature.invocable(None, {**arguments, "way": ride})[0] == Ride(kind="ride", place=Point(2))
+    assert signature.invocable(None, {**arguments, "way": ride}).values[0] == Ride(kind="ride", place=Point(2))
     assert signature.schema.validate({**arguments, "way": {**ride, "more": 1}})
     assert signature.schema.validate({**arguments, "way": {"kind": "fly"}})
     with pytest.raises(ValidationFault) as caught:
@@ -416,6 +437,44 @@ def test_models_are_validated_as_they_are_made() -> None:
     message = str(caught.value)
     assert "way.walk.steps: steps must be odd; when: " in message
     assert "pydantic" not in message
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        (Point(1), PLACED),
+        ([Line([Point(1)])], [{"ends": [PLACED], "colour": "red"}]),
+        (
+            {"way": Walk.model_validate({"kind": "walk", "from": Point(1)})},
+            {"way": {"kind": "walk", "from": PLACED, "steps": 1}},
+        ),
+        ((Colour.RED, Level.LOW), ["red", 1]),
+        (datetime.date(2026, 11, 23), "2026-11-23"),
+        (datetime.datetime(2026, 11, 23, 8, tzinfo=datetime.UTC), "2026-11-23T08:00:00Z"),
+        (decimal.Decimal("1.50"), "1.50"),
+        ({"a": [1, None, "b"]}, {"a": [1, None, "b"]}),
+    ],
+    ids=repr,
+)
+async def test_what_is_made_of_arguments_becomes_json_as_a_result(value: Any, result: Any) -> None:
+    def make() -> Any:
+        return value
+
+    async def make_later() -> Any:
+        return value
+
+    assert define_function(make).invocable(None, {}) == result
+    assert await define_function(make_later).invocable(None, {}) == result
+
+
+@pytest.mark.parametrize(
+    "value", [TextualContent(text="a"), [TextualContent(text="a")], Outcome(content="a"), b"a", {1, 2}, Point, None]
+)
+def test_contents_and_what_is_not_json_stay(value: Any) -> None:
+    def make() -> Any:
+        return value
+
+    assert define_function(make).invocable(None, {}) == value
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))

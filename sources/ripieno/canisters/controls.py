@@ -1,11 +1,12 @@
 """Settings of the caller: model controls, limits, and confirmation rules."""
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 from frozendict import frozendict
 
 from ripieno.canisters.contents import freeze_fields, tuple_fields
+from ripieno.exceptions import UsageError
 from ripieno.values import Value
 
 Finish = Literal[
@@ -43,7 +44,7 @@ class Controls(Value, kw_only=True):
     them. ``format`` is the required form of the text. ``tool_calls`` limits the calls that the server may run by
     itself before it answers. ``seed``, the penalties (-2 to 2), ``logit_bias`` (-100 to 100 by token number),
     ``logprobs`` (whether the answer has the probabilities of its tokens) and ``top_logprobs`` (how many more tokens at
-    each place) are refused by wires that lack them.
+    each place) are refused by wires that lack them. Errors: ``UsageError`` for a format of another class.
     """
 
     temperature: float | None = None
@@ -67,6 +68,10 @@ class Controls(Value, kw_only=True):
 
     def __post_init__(self) -> None:
         tuple_fields(self, "stop", "allowed_tools")
+        form: Any = self.format
+        if form is not None and not isinstance(form, Format):
+            kind = type(form).__name__
+            raise UsageError(f"The control format takes Format, of {__name__}, not {kind}: {form!r:.100}")
         if self.logit_bias is not None:
             freeze_fields(self, "logit_bias")
 

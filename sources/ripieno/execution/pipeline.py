@@ -6,6 +6,7 @@ A bare ``Execution()`` is strict: it allows only the effects ``none`` and ``read
 import asyncio
 import dataclasses
 import functools
+import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -33,6 +34,7 @@ from ripieno.jsonvalues import freeze
 from ripieno.storage.outputs import READER
 from ripieno.storage.records import Recorder
 
+_logger = logging.getLogger(__name__)
 #: The highest timeout that an argument can set, in seconds.
 _LONGEST = 86_400.0
 #: Characters of a shown change that a report keeps.
@@ -80,10 +82,15 @@ class Execution:
         """The one result of a call, whatever the tool does.
 
         A call that its confirmer defers is denied. Cancelling this cancels the call; the cancellation is raised when
-        the call has ended, at most two seconds later. Errors: ``InputError`` when the invoker is not hosted here.
+        the call has ended, at most two seconds later. A bug of the tool is logged with its traceback: unlike in a
+        run, nothing raises it. Errors: ``InputError`` when the invoker is not hosted here.
         """
         call = await _run(self, invocation, Offer.of(ensembles), circumstances or Circumstances())
-        return call if isinstance(call, ResultCanister) else call.result.result()
+        if isinstance(call, ResultCanister):
+            return call
+        if call.bug is not None:
+            _logger.error("The tool %s failed unexpectedly.", call.invoker.identity, exc_info=call.bug)
+        return call.result.result()
 
     def prepare(self, invocation: InvocationCanister, offer: Offer, scope: Circumstances) -> Prepared | ResultCanister:
         """Resolves and validates a call, or returns the result that says why it cannot run."""

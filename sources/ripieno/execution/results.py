@@ -40,7 +40,8 @@ def contents_of(value: Any) -> tuple[Content, ...]:
         frozen = freeze(value)
     except JsonInvalidity as error:
         raise TypeError(
-            f"An invocable returns a string, JSON, contents or an Outcome, not {type(value).__name__}: {error}"
+            f"An invocable returns a string, JSON, contents or an Outcome, not {type(value).__name__}: {error} Convert"
+            ' a dataclass with dataclasses.asdict, a pydantic model with model_dump(mode="json"), and a date with str.'
         ) from error
     try:
         text = encode(frozen).decode()

@@ -1,29 +1,42 @@
 """Python functions as tools: pydantic reads their annotations and converts arguments. Importing it takes 60 ms."""
 
 import dataclasses
+import datetime
+import decimal
+import enum
 import inspect
+import pathlib
 import sys
 import types
 import typing
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, Required, Union
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, NoDefault
-from pydantic_core import ArgsKwargs
+from pydantic_core import ArgsKwargs, to_jsonable_python
 
 from ripieno.exceptions import SchemaInvalidity, ValidationFault
+from ripieno.jsonvalues import SCALARS, is_list, is_table
 from ripieno.schemas.docstrings import documentation_of
 from ripieno.schemas.schema import Schema
 from ripieno.values import Value
+
+#: Classes of results that become JSON, as arguments of these classes are made of it. Dataclasses are others.
+_CONVERTED = (
+    *(BaseModel, enum.Enum, decimal.Decimal, uuid.UUID, pathlib.PurePath),
+    *(datetime.date, datetime.time, datetime.timedelta),
+)
+_CONTEXT = "The context of a call is passed as the first parameter if its name is context."
 
 
 class Signature(Value, kw_only=True):
     """The parts of a tool that is made of a function.
 
     ``description`` is its docstring up to the descriptions of parameters. ``invocable(context, arguments)`` calls it
-    with keywords converted to the annotated types: enumerations, dataclasses, models, tuples.
+    with keywords converted to the annotated types: enumerations, dataclasses, models, tuples. Such results become JSON.
     """
 
     description: str
@@ -80,7 +93,7 @@ def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> Type
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise SchemaInvalidity(f"{where}: arguments are passed by name, and it is positional. Make it a keyword.")
         if parameter.annotation is parameter.empty:
-            raise SchemaInvalidity(f"{where}: it has no annotation. Add a type; `Any` accepts everything.")
+            raise SchemaInvalidity(f"{where}: it has no annotation. Add a type; `Any` accepts everything. {_CONTEXT}")
         try:
             annotations[name] = _readable(parameter.annotation)
             TypeAdapter[Any](annotations[name]).json_schema(schema_generator=_Generator)
@@ -89,7 +102,7 @@ def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> Type
             raise SchemaInvalidity(
                 f"{where}: JSON Schema cannot express {inspect.formatannotation(parameter.annotation)}. Use str, int,"
                 " float, bool, None, list, dict, Literal, an enumeration, a dataclass, a TypedDict, a pydantic model,"
-                f" or unions of these. ({reason})"
+                f" or unions of these. {_CONTEXT} ({reason})"
             ) from None
     made: Any = collect
     made.__annotations__, made.__signature__ = annotations, inspect.Signature([*parameters.values()])
@@ -191,11 +204,27 @@ def _invocable(
             return function(**given)
         return function(call_context, **given) if positional else function(**given, context=call_context)
 
+    def call_plain(call_context: Any, arguments: Mapping[str, Any]) -> Any:
+        return _as_json(call(call_context, arguments))
+
     async def call_async(call_context: Any, arguments: Mapping[str, Any]) -> Any:
-        return await call(call_context, arguments)
+        return _as_json(await call(call_context, arguments))
 
     body = getattr(function, "__call__", None)  # noqa: B004
-    return call_async if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(body) else call
+    return call_async if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(body) else call_plain
+
+
+def _as_json(value: Any) -> Any:
+    """The value with models, dataclasses, enumerations, dates and the like as JSON, at any depth; others stay."""
+    if type(value) in SCALARS:
+        return value
+    if is_table(value):
+        return {key: _as_json(item) for key, item in value.items()}
+    if is_list(value):
+        return [_as_json(item) for item in value]
+    # A ``Value``, such as a content, counts as a dataclass, and so does the class of one.
+    record = dataclasses.is_dataclass(value) and not isinstance(value, type | Value)
+    return to_jsonable_python(value) if record or isinstance(value, _CONVERTED) else value
 
 
 def _reason(error: Exception) -> str:
