@@ -13,7 +13,7 @@ from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
 from ripieno.assembly.continuations import reopen_failed
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
-from ripieno.canisters.events import ConductEnded, Event, ExecutionBegan, InvocationSealed, ResultReady, TurnBegan
+from ripieno.canisters.events import ConductEnded, ExecutionBegan, InvocationSealed, ResultReady
 from ripieno.conducting import Run
 from ripieno.conducting.observers.logs import FIELDS
 from ripieno.conducting.paused import Paused, PausedStore
@@ -24,45 +24,20 @@ from ripieno.execution import Circumstances
 from ripieno.jsonvalues import thaw
 from ripieno.models import Model
 from ripieno.schemas import Schema
-from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.http.errors import refusal_of
 from ripieno.servers.worker.allowed_calls import AllowedCalls
 from ripieno.servers.worker.event_writer import EventWriter
 from ripieno.servers.worker.restoration import Restored, Restorer
+from ripieno.servers.worker.watched_run import WatchedRun
 from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch.contract import CLIENT, Dispatcher, Ending, Submission
-from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
+from ripieno.storage.dispatch.events import EventLog, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import cut_record
 
 _logger = logging.getLogger(__name__)
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
-
-
-@dataclasses.dataclass(slots=True)
-class _Watched:
-    """The last event of a run, kept back until the conversation is free, and the turn under way."""
-
-    run: Run
-    take: Callable[[Logged], None]
-    ended: ConductEnded | None = None
-    turn: LiveTurn = dataclasses.field(default_factory=LiveTurn)
-    whole: int = 0
-
-    def __call__(self, event: Event) -> None:
-        """Takes the next event of the run."""
-        if isinstance(event, TurnBegan):
-            self.whole = len(self.run.conversation.canisters)
-        self.turn.take(event)
-        if isinstance(event, ConductEnded):
-            self.ended = event
-        else:
-            self.take(event)
-
-    def cut(self) -> list[dict[str, Any]]:
-        """The texts of an answer that was cut off, and is not in the conversation."""
-        return [] if len(self.run.conversation.canisters) > self.whole else self.turn.texts()
 
 
 @dataclasses.dataclass(slots=True)
@@ -276,7 +251,7 @@ class Stretches:
             writer.take(StretchBegan(kept=kept, canisters=canisters[kept:], worker=self._worker))
             for result in missed:
                 writer.take(result)
-            watched = _Watched(run, writer.take)
+            watched = WatchedRun(run, writer.take)
             run.watch(watched)
             reason, stored, away = "", False, False
             try:
