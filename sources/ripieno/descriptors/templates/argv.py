@@ -72,6 +72,21 @@ class ArgvTemplate(Value, kw_only=True):
         return tuple(names)
 
     @property
+    def templates(self) -> tuple[tuple[tuple[str | int, ...], Template], ...]:
+        """All templates of single elements with their places, as if every argument was given."""
+        return tuple(
+            (place, template)
+            for index, element in enumerate(self.elements)
+            for place, template in (
+                [((index,), element)]
+                if isinstance(element, Template)
+                else [((index, "argv", at), one) for at, one in enumerate(element.argv)]
+                if isinstance(element, When)
+                else []
+            )
+        )
+
+    @property
     def program(self) -> str:
         """The first element, which is always literal."""
         first = self.elements[0]
