@@ -124,6 +124,14 @@ def test_failures_are_named_and_the_others_go_on(site: pathlib.Path) -> None:
     assert registry.advice == f"It may come from a plugin that could not be loaded: {failed}."
 
 
+@pytest.mark.parametrize("folder", ["'data'", "pathlib.Path('data')"])
+def test_one_folder_that_is_no_list_is_one_failure(site: pathlib.Path, folder: str) -> None:
+    hook = f"@hookimpl\ndef ripieno_data():\n    return {folder}\n"
+    install(site, "single", "single_plugin", f"import pathlib\nfrom ripieno.plugin import hookimpl\n{hook}")
+    (failure,) = discover(["single"]).failures
+    assert failure.reason == "ripieno_data returned 'data': return a list of folders, such as ['data']."
+
+
 def test_what_is_taken_stays(site: pathlib.Path) -> None:
     install(site, "greedy", "greedy_plugin", GOOD.replace("carrier-pigeon", "mcp"))
     registry = discover(["greedy"])

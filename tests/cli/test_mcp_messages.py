@@ -117,7 +117,9 @@ def test_variables_that_are_named_and_not_set(call: Call, user: User, monkeypatc
     assert hint in call("check").out
     assert hint in call("invoke", "one.look").err
     monkeypatch.setenv("NO_SUCH_TOKEN", "1")
-    assert hint in call("check").out
+    out = call("check").out
+    assert "warning: the variable NO_SUCH_TOKEN is not allowed, and is needed by 'one' and 'two'" in out
+    assert "It is set, but only variables in allow under [environment] are read: add NO_SUCH_TOKEN to it." in out
     user.configure('[ensembles]\nenabled = ["one", "two"]\n')
     assert " warning: " not in call("check").out
 

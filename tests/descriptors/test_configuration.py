@@ -116,6 +116,11 @@ def test_problems(old: str, new: str, line: int, message: str) -> None:
     assert problem.line == line
 
 
+def test_overrides_of_tools_belong_in_the_file_of_their_ensemble() -> None:
+    _, (problem,) = read_parts({"overrides": {"read_file": {"enabled": False}}})
+    assert problem.hint == "overrides belongs in the file of the ensemble whose tools it changes."
+
+
 def test_several_files_are_one() -> None:
     inner = """
     ensembles = [{ name = "x", invokers = [] }]

@@ -161,7 +161,14 @@ def test_a_value_that_looks_like_an_option_is_refused_before_two_dashes(value: o
     argv = ArgvTemplate.parse(["prog", "{a}"])
     with pytest.raises(ValidationFault, match="must not begin with '-'") as raised:
         argv.expand({"a": value})
-    assert raised.value.suggestion == "If it is a path, write ./ before it."
+    assert raised.value.suggestion == (
+        "If it is a path, write ./ before it."
+        if isinstance(value, str)
+        else "The author of this tool can allow negative numbers: write an option and its number as one element, such "
+        'as "--number={a}", or "--" before the number.'
+    )
+    with pytest.raises(ValidationFault, match="would be read as an option"):
+        ArgvTemplate.parse(["prog", "-n", "{a}"]).expand({"a": value})
     assert ArgvTemplate.parse(["prog", "--", "{a}"]).expand({"a": value})[2] == str(value)
     assert ArgvTemplate.parse(["prog", "--a={a}"]).expand({"a": value})[1] == f"--a={value}"
 

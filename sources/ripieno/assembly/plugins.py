@@ -6,6 +6,7 @@ The built-in parts are a plugin with the same hooks.
 import dataclasses
 import importlib
 import json
+import os
 import pathlib
 import re
 import sys
@@ -186,7 +187,11 @@ def _collect(
     for name, module in manager.list_name_plugin():
         try:
             folders = _ask(manager, module, "ripieno_data")
-            if folders:
+            if isinstance(folders, str | os.PathLike):
+                only = repr(os.fspath(folders))
+                reason = f"ripieno_data returned {only}: return a list of folders, such as [{only}]."
+                failures.append(PluginFailure(name, reason))
+            elif folders:
                 paths = tuple(pathlib.Path(folder) for folder in folders)
                 absent = [
                     PluginFailure(name, f"ripieno_data names {one}, which is no folder.")

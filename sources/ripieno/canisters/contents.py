@@ -99,6 +99,12 @@ class OpaqueContent(Value, kw_only=True):
 Content: TypeAlias = TextualContent | ImageContent | AudioContent | DocumentContent | OpaqueContent
 
 
+def media(data: bytes, mime_type: str) -> ImageContent | AudioContent | DocumentContent:
+    """The content of bytes of a media type."""
+    kinds: dict[str, type[ImageContent | AudioContent]] = {"image": ImageContent, "audio": AudioContent}
+    return kinds.get(mime_type.partition("/")[0], DocumentContent)(data=data, mime_type=mime_type)
+
+
 def text_of(contents: tuple[Content, ...]) -> str:
     """The textual contents, joined without separators."""
     return "".join(content.text for content in contents if isinstance(content, TextualContent))

@@ -130,6 +130,23 @@ def _argv(argv: Sequence[Any]) -> Iterator[tuple[str, bool]]:
         option = element if element.startswith("-") else ""
 
 
+def program_texts(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The positions of words that are texts of programs, as after ``sh -c``, each with its interpreter."""
+    program = ""
+    for at, word in enumerate(words[:-1]):
+        name = os.path.basename(word)
+        if _INTERPRETERS.fullmatch(name) is not None:
+            program = name
+        elif _TEXTS.fullmatch(f"{program} {word}") is not None:
+            yield at + 1, program
+            return
+
+
+def is_shell(program: str) -> bool:
+    """Whether a program is a shell, by its name."""
+    return _SHELL.fullmatch(program) is not None
+
+
 def is_named_code(path: str) -> bool:
     """Whether a file is code by its name."""
     return _CODE.fullmatch(os.path.basename(path)) is not None

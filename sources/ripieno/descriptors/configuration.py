@@ -226,6 +226,7 @@ CONFIGURATION = Table(
         WORKSPACE.key("workspace"),
         SANDBOX.key("sandbox"),
     ),
+    elsewhere=frozendict(overrides="the file of the ensemble whose tools it changes"),
 )
 
 

@@ -198,13 +198,27 @@ def require_variables(ensemble: str, templates: Iterable[Template], surroundings
     needed = {name for template in templates for name in template.variables}
     missing = sorted(needed - surroundings.secrets.keys())
     if missing:
-        several = len(missing) > 1
-        reason = f"the variable{'s' if several else ''} {', '.join(missing)} {'are' if several else 'is'} not set."
+        reason = (
+            f"the variable{'s' if len(missing) > 1 else ''} {', '.join(missing)} {why_missing(missing, surroundings)}."
+        )
         raise ConnectionFailure(ensemble, reason, hint=advise_setting(missing, surroundings))
+
+
+def why_missing(missing: Sequence[str], surroundings: Surroundings) -> str:
+    """The reason why variables are missing, as the end of a sentence about them."""
+    return f"{'are' if len(missing) > 1 else 'is'} {'not allowed' if _are_set(missing, surroundings) else 'not set'}"
+
+
+def _are_set(missing: Sequence[str], surroundings: Surroundings) -> bool:
+    """Whether all of them are set, and missing only because they are not allowed."""
+    return all(name in os.environ and not surroundings.allows(name) for name in missing)
 
 
 def advise_setting(missing: Sequence[str], surroundings: Surroundings) -> str:
     """Advice about missing variables."""
+    if _are_set(missing, surroundings):
+        be = "They are" if len(missing) > 1 else "It is"
+        return f"{be} set, but only variables in allow under [environment] are read: add {', '.join(missing)} to it."
     advice = f"Set {'them' if len(missing) > 1 else 'it'}: export {' '.join(f'{name}=...' for name in missing)}"
     hidden = [name for name in missing if not surroundings.allows(name)]
     if hidden:

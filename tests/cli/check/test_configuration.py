@@ -606,3 +606,43 @@ def test_one_extra_is_named_for_all_that_is_not_installed(user: User, command: t
     assert process.returncode == exit_codes.INPUT, (out, err)
     assert set(re.findall("pip install \\S+", out)) == {"pip install 'ripieno[durable]'"}, out
     assert "needs the library psycopg" in out
+
+
+TEXTS = """
+[ensemble]
+name = "texts"
+description = "Counts"
+[[invokers]]
+name = "count_words"
+description = "Counts words."
+effect = "none"
+[invokers.invocable]
+origin = "command"
+argv = {argv}
+[invokers.arguments]
+type = "object"
+[invokers.arguments.properties.a]
+type = "string"
+description = "Words."
+default = "x"
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "place", "hint"),
+    [
+        ('["sh", "-c", "echo {a} | wc"]', "argv[2]", '"sh", "{a}"]'),
+        ('["env", "/bin/bash", "-lc", "echo {a}"]', "argv[3]", '"sh", "{a}"]'),
+        ('["zsh", {when = "a", argv = ["-c", "echo {a}"]}]', "argv[1].argv[1]", '"sh", "{a}"]'),
+        ('["python3", "-c", "print(\'{a}\')"]', "argv[2]", 'argv = [..., "{a}"]'),
+        ('["node", "-e", "log(\'{a}\')"]', "argv[2]", 'argv = [..., "{a}"]'),
+        ('["sh", "-c", "echo \\"$1\\" | wc", "sh", "{a}"]', "", ""),
+        ('["sh", "-c", "{a}"]', "", ""),
+        ('["wc", "-c", "x{a}"]', "", ""),
+    ],
+)
+def test_an_argument_inside_the_text_of_a_program(call: Call, user: User, argv: str, place: str, hint: str) -> None:
+    user.ensemble("texts", TEXTS.replace("{argv}", argv))
+    found = [one for one in findings(call("check", "--format", "json")) if "is run as code" in one["message"]]
+    assert [one["key"] for one in found] == ([f"invokers[0].invocable.{place}"] if place else [])
+    assert all(hint in one["hint"] for one in found)

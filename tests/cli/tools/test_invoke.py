@@ -37,6 +37,37 @@ MIXED: dict[str, Any] = {
 }
 
 
+PRINTING = """
+import os, subprocess
+
+print("at import")
+
+def add(context, arguments):
+    print("in python")
+    os.write(1, b"from the descriptor\\n")
+    subprocess.run(["echo", "from a process"])
+    return "the result"
+"""
+PRINTING_TOOL = """
+[ensemble]
+name = "loud"
+module = "./loud.py"
+[[invokers]]
+name = "add"
+description = "Adds."
+effect = "none"
+"""
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_what_a_tool_prints_is_no_part_of_the_result(user: User, output: str) -> None:
+    user.ensemble("loud", PRINTING_TOOL).with_suffix(".py").write_text(PRINTING)
+    done = user.run("invoke", "loud.add", "--format", output)
+    assert (json.loads(done.stdout)["output"] if output == "json" else done.stdout) in ("the result", "the result\n")
+    for line in ("at import", "in python", "from the descriptor", "from a process"):
+        assert line in done.stderr.splitlines()
+
+
 @pytest.mark.parametrize(
     ("pair", "value"),
     [

@@ -1,5 +1,6 @@
 """Requests as invocables: what is sent, what can never be, what comes back, and what is wrong with a descriptor."""
 
+import hashlib
 import json
 import pathlib
 import random
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import (
     ConnectionFailure,
@@ -99,6 +101,34 @@ async def test_a_body_is_text(surroundings: Surroundings) -> None:
         assert await ask(tool(one.place, 'method = "PUT"\nbody = "<{a}>"'), surroundings, a="ä\r\n") == "ok"
     assert (one.targets, one.bodies) == (["/"], ["<ä\r\n>".encode()])
     assert b"Content-Type: text/plain; charset=utf-8" in one.heads[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "content"),
+    [
+        ("image/png", b"\x89PNG\0", ImageContent(data=b"\x89PNG\0", mime_type="image/png")),
+        ("Audio/WAV; x=y", b"RIFF\0", AudioContent(data=b"RIFF\0", mime_type="audio/wav")),
+        ("application/pdf", b"%PDF-", DocumentContent(data=b"%PDF-", mime_type="application/pdf")),
+        ("image/svg+xml", b"<svg/>", "<svg/>"),
+    ],
+)
+async def test_an_image_a_sound_and_a_pdf_are_contents(
+    kind: str, data: bytes, content: object, surroundings: Surroundings
+) -> None:
+    async with (
+        web(lambda *_: answer(data, f"Content-Type: {kind}")) as one,
+        make_ensemble(tool(one.place), surroundings) as ensemble,
+    ):
+        assert await call(ensemble, "ask", a="") == content
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"), [("application/zip", b"PK\0"), ("image/png", b""), ("image/png", b"\x89" + SECRET.encode())]
+)
+async def test_other_data_is_described(kind: str, data: bytes, surroundings: Surroundings) -> None:
+    async with web(lambda *_: answer(data, f"Content-Type: {kind}")) as one:
+        text = await ask(tool(one.place, 'query = { key = "{env:TOKEN}" }'), surroundings, a="")
+    assert text == f"[{kind}: {len(data)} bytes, sha256:{hashlib.sha256(data).hexdigest()}]"
 
 
 async def test_a_status_that_is_no_success_is_a_failure(surroundings: Surroundings) -> None:

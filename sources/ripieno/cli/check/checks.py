@@ -22,7 +22,7 @@ from ripieno.descriptors.reader.problems import dotted, spelling
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import Problem
-from ripieno.origins.settings import advise_setting
+from ripieno.origins.settings import advise_setting, why_missing
 
 
 def check_failures(subject: Subject) -> Iterator[Problem]:
@@ -129,7 +129,7 @@ def _unusable_secret(loaded: LoadedConfiguration, surroundings: Surroundings) ->
     names = variables_in(secret)
     lacking = [name for name in names if not surroundings.secrets.get(name)]
     for name in lacking:
-        message = f"the variable {name} is not set, and is needed by {dotted(path)}"
+        message = f"the variable {name} {why_missing([name], surroundings)}, and is needed by {dotted(path)}"
         yield _problem(loaded, path, message, advise_setting([name], surroundings), "warning")
     if names and not lacking:
         length = len(Template.parse(secret, variables=True).header({}, surroundings.secrets).encode())

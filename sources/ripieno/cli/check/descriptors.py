@@ -10,8 +10,10 @@ from ripieno.assembly.programs import find_origins
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.argument_schemas import check_value
+from ripieno.descriptors.command_words import is_shell, program_texts
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.templates import ArgvTemplate
 from ripieno.ensembles.opener import needed_origins
 from ripieno.ensembles.origin import unused_arguments
 from ripieno.exceptions import ConfigurationInvalidity, Problem
@@ -51,6 +53,7 @@ def check_descriptors(subject: Subject) -> Iterator[Problem]:
         for invoker, body in descriptor.located():
             header = body or ("invoker",)
             yield from _lint_parameters(invoker, body)
+            yield from _lint_program_texts(invoker, body)
             if not _declares_effect(file, invoker, body):
                 message = f"{invoker.name!r} declares no effect, so it counts as a write and asks before each call"
                 hint = 'Add effect = "none", "read", "write" or "destructive" to it, or to [defaults].'
@@ -81,6 +84,25 @@ def _lint_parameters(invoker: InvokerDescriptor, body: Path) -> Iterator[Problem
             at = (*body, "arguments", "properties", name)
             message = f"the parameter {name!r} of {invoker.name!r} has no description"
             yield finding(invoker.file, at, message, 'Add description = "..." with its meaning and unit.')
+
+
+# The whole text as an argument, as in ["sh", "-c", "{command}"], is a tool for code, and its author knows.
+def _lint_program_texts(invoker: InvokerDescriptor, body: Path) -> Iterator[Problem]:
+    template, _ = ArgvTemplate.read(invoker.invocable.settings.get("argv"))
+    if invoker.invocable.origin != "command" or template is None:
+        return
+    words = template.templates
+    for at, program in program_texts([one.literal or "" for _, one in words]):
+        place, text = words[at]
+        if text.placeholders and len(text.parts) > 1:
+            name = text.placeholders[0]
+            message = f"{{{name}}} is inside a text that {program} runs, so its value is run as code"
+            hint = (
+                f'Pass it as an argument of the text: argv = ["sh", "-c", "echo \\"$1\\" | wc", "sh", "{{{name}}}"]'
+                if is_shell(program)
+                else f'Pass it as an element after the text, which reads its arguments: argv = [..., "{{{name}}}"]'
+            )
+            yield finding(invoker.file, (*body, "invocable", "argv", *place), message, hint)
 
 
 def _declares_effect(file: Mapping[str, Any], invoker: InvokerDescriptor, body: Path) -> bool:

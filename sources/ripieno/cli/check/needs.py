@@ -17,7 +17,7 @@ from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Surroundings
 from ripieno.ensembles.origin import NeededProgram, NeededVariable, needed_variables
 from ripieno.exceptions import Problem
-from ripieno.origins.settings import advise_setting
+from ripieno.origins.settings import advise_setting, why_missing
 from ripieno.storage.files import unwritable
 from ripieno.storage.places import Places
 
@@ -38,7 +38,8 @@ def check_variables(subject: Subject) -> Iterator[Problem]:
                 places.setdefault(need.name, _place(descriptor, need))
                 users.setdefault(need.name, {})[descriptor.name] = descriptor
     for name, place in places.items():
-        message = f"the variable {name} is not set, and is needed by {' and '.join(map(repr, users[name]))}"
+        why = why_missing([name], subject.surroundings)
+        message = f"the variable {name} {why}, and is needed by {' and '.join(map(repr, users[name]))}"
         hint = advise_setting([name], subject.surroundings)
         if needed := [one.name for one in users[name].values() if one.required]:
             hint += (

@@ -26,6 +26,7 @@ from ripieno.cli.serve.common import (
 )
 from ripieno.cli.serve.responses import key, responses
 from ripieno.cli.serve.web import web
+from ripieno.servers.streams import claim_streams
 from ripieno.values import Value, unprinted
 
 PORT = 8765
@@ -144,8 +145,6 @@ def _load(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> L
 
 
 def _serve_stdio(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> None:
-    from ripieno.servers.mcp.stdio import claim_streams
-
     if sys.stdin is not None and sys.stdin.isatty():
         say("An MCP client starts this command and writes to its input. See: ripieno serve mcp --help")
     # Before plugins and tools are imported, which may print.

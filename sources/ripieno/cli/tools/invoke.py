@@ -46,6 +46,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.jsonvalues import freeze, is_list, is_table, parse
+from ripieno.servers.streams import printing_to_errors
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _TEXT = frozenset({"string"})
@@ -240,15 +241,15 @@ def invoke(
     ensemble, name = split(tool)
     if text is not None and pairs:
         raise click.UsageError("Give the arguments either as KEY=VALUE or with --arguments.")
-    loaded = load_layers(settings)
-    if not name:
-        raise suggest_tool(tool, pairs, loaded)
-    loaded = select_ensembles(loaded, [ensemble])
     given = None if text is None else read_object(sys.stdin.read() if text == "-" else text)
     if folder is not None:
         # Report a folder that cannot be created before the call.
         folder.mkdir(parents=True, exist_ok=True)
-    with Terminal() as terminal:
+    with printing_to_errors(), Terminal() as terminal:
+        loaded = load_layers(settings)
+        if not name:
+            raise suggest_tool(tool, pairs, loaded)
+        loaded = select_ensembles(loaded, [ensemble])
         confirmer = make_confirmer(terminal, yes=yes, single=True)
         called = run_async(_invoke(loaded, tool, pairs, given, confirmer), wake=terminal.react)
     if called.bug is not None and settings.debug:

@@ -20,6 +20,8 @@ _ASSIGNED = expression(
 )
 #: The password of an address, up to the last @, as far as it may be one.
 _PASSWORD = expression(r"""(//[^\s/:@"']*:)\S*@""")
+#: Characters of a name that may be the beginning of another, as env is of environment.
+_BEGINNING = 3
 _BARE = expression(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -169,10 +171,12 @@ def is_slip(name: str, key: str) -> bool:
 
 
 def spelling(name: str, known: Iterable[str]) -> str:
-    """A hint: the names that differ by one character, or the nearest ones, or all if there are few."""
+    """A hint: the names that differ by one character, the nearest ones, some that it begins, or all if they are few."""
     names = sorted(known)
     near = nearest(name, names)
     near = tuple(one for one in near if is_slip(name, one)) or near
+    if not near and len(name) >= _BEGINNING:
+        near = tuple(one for one in names if one.startswith(name))[:3]
     if near:
         return f"Did you mean {' or '.join(repr(one) for one in near)}?"
     if 0 < len(names) <= 20:

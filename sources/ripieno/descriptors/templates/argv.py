@@ -52,7 +52,8 @@ class ArgvTemplate(Value, kw_only=True):
     def read(cls, argv: Any) -> tuple["ArgvTemplate | None", tuple[Complaint, ...]]:
         """The template, or None and all problems."""
         if not is_list(argv) or not argv:
-            return None, (Complaint("argv must be a list that names a program and its arguments", _as_list(argv)),)
+            hint = as_list("argv", argv, example=("wc", "-w", "{path}"))
+            return None, (Complaint("argv must be a list that names a program and its arguments", hint),)
         complaints: list[Complaint] = []
         read = (_read_element(item, (index,), complaints) for index, item in enumerate(argv))
         elements = tuple(element for element in read if element is not None)
@@ -69,6 +70,21 @@ class ArgvTemplate(Value, kw_only=True):
             names.update(dict.fromkeys(() if isinstance(element, Template) else (element.name,)))
             names.update(dict.fromkeys(name for template in inner for name in template.placeholders))
         return tuple(names)
+
+    @property
+    def templates(self) -> tuple[tuple[tuple[str | int, ...], Template], ...]:
+        """All templates of single elements with their places, as if every argument was given."""
+        return tuple(
+            (place, template)
+            for index, element in enumerate(self.elements)
+            for place, template in (
+                [((index,), element)]
+                if isinstance(element, Template)
+                else [((index, "argv", at), one) for at, one in enumerate(element.argv)]
+                if isinstance(element, When)
+                else []
+            )
+        )
 
     @property
     def program(self) -> str:
@@ -106,13 +122,13 @@ class ArgvTemplate(Value, kw_only=True):
         return tuple(complaints)
 
 
-def _as_list(value: Any) -> str:
+def as_list(key: str, value: Any, *, example: Sequence[str]) -> str:
     """A hint with the list that a command line in one string means, or else with an example."""
     try:
         words = shlex.split(value) if isinstance(value, str) else []
     except ValueError:
         words = []
-    return f"Write: argv = {json.dumps(words or ['wc', '-w', '{path}'], ensure_ascii=False)}"
+    return f"Write: {key} = {json.dumps(words or [*example], ensure_ascii=False)}"
 
 
 def _read_element(item: Any, path: tuple[str | int, ...], complaints: list[Complaint]) -> Element | None:

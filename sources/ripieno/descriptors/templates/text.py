@@ -75,11 +75,15 @@ class Template(Value, kw_only=True):
         if terminated or not text.startswith("-") or not self.placeholders:
             return text
         if not self.beginning:
-            raise refusal(
-                self.placeholders[0],
-                f"must not begin with '-': {text!r} would be read as an option",
-                "If it is a path, write ./ before it.",
+            name = self.placeholders[0]
+            # Also after an option: which options take a value is not known here, so -5 may be an option of its own.
+            advice = (
+                "If it is a path, write ./ before it."
+                if isinstance(arguments.get(name), str)
+                else "The author of this tool can allow negative numbers: write an option and its number as one "
+                f'element, such as "--number={{{name}}}", or "--" before the number.'
             )
+            raise refusal(name, f"must not begin with '-': {text!r} would be read as an option", advice)
         if text == self.beginning and not text.startswith("--"):
             # An option such as -C5 without its value would take the next element as the value.
             raise refusal(self.placeholders[0], "must not be empty")

@@ -69,7 +69,8 @@ PROGRAM = Table(
         Key(
             "environment",
             ENVIRONMENT,
-            "Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
+            "Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME. Results do not hide their values: "
+            "the model reads what the program prints.",
             example={"TOKEN": "{env:TOKEN}"},
         ),
         Key("stdin", TemplateText(), "Its standard input.", example="{text}"),

@@ -2,8 +2,8 @@
 
 Arguments never change the scheme, the host or a literal part of the path: each fills one path segment or one value,
 percent-encoded. A host in the URL is consent to contact it, for this tool only; redirects must stay on it. The result
-is the text of the response; an unsuccessful status is a failure. A variable is sent to the origin of the URL alone, and
-no later message has its value.
+is the text of the response, or its image, sound or PDF; an unsuccessful status is a failure. A variable is sent to the
+origin of the URL alone, and no later message has its value.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.canisters.contents import Content
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Key, Table
@@ -174,13 +175,13 @@ class Caller:
             variables[name] for template in call.templates for name in template.variables if name in variables
         )
 
-    async def __call__(self, _: Context, arguments: dict[str, Any]) -> str:
+    async def __call__(self, _: Context, arguments: dict[str, Any]) -> str | Content:
         fetched = await self._fetcher.fetch(self._request(arguments))
         wording = Wording(fetched=fetched, redactor=self._redactor)
         if not 200 <= fetched.status < 300:
             message = f"The server answered {wording.status}.\n{wording.content if fetched.body else ''}".rstrip()
             raise explain_status(message, fetched.status, fetched.headers)
-        return wording.content
+        return wording.media or wording.content
 
     def _request(self, arguments: Mapping[str, Any]) -> Request:
         call = self._call

@@ -16,7 +16,8 @@ from mcp import MCPError
 from mcp.client.session import ClientRequestContext, ClientSession
 from pydantic import Field, TypeAdapter, ValidationError
 
-from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import Content, TextualContent
+from ripieno.canisters.contents import media
 from ripieno.canisters.events import Alert
 from ripieno.ensembles import Context, Invocable
 from ripieno.exceptions import (
@@ -262,6 +263,4 @@ def _media(encoded: str, mime_type: str) -> Content:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         return TextualContent(text=f"[{clean(mime_type)[0]} left out: it is not base64]")
-    kinds: dict[str, type[ImageContent | AudioContent | DocumentContent]]
-    kinds = {"image": ImageContent, "audio": AudioContent}
-    return kinds.get(mime_type.partition("/")[0], DocumentContent)(data=data, mime_type=mime_type)
+    return media(data, mime_type)

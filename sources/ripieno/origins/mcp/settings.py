@@ -10,9 +10,11 @@ from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.reader.keys import Key, Table, toml_line
-from ripieno.descriptors.reader.kinds import INVALID, Named, Number, Several, Text
+from ripieno.descriptors.reader.kinds import INVALID, Named, Number, Several, Text, refuse
+from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Template
+from ripieno.descriptors.templates.argv import as_list
 from ripieno.ensembles.origin import McpTransport
 from ripieno.ensembles.owner import OPEN_DEADLINE
 from ripieno.exceptions import PluginFailure
@@ -22,6 +24,19 @@ from ripieno.origins.settings import VARIABLE_NAME, VARIABLE_TEXT, check_program
 from ripieno.values import Value
 
 _SEED_FORM = re.compile(r"\Aenv:([A-Za-z_][A-Za-z0-9_]*)\Z")
+
+
+#: A server's command, for hints.
+_EXAMPLE = ("python", "-m", "mcp_server_time")
+
+
+class _Command(Several):
+    """A program and its arguments, as a list."""
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if isinstance(value, str):
+            return refuse(self, value, path, problems, as_list("command", value, example=_EXAMPLE))
+        return super().read(value, path, problems)
 
 
 def _parse_variable(text: str) -> Template:
@@ -157,9 +172,9 @@ CONNECTION = Table(
         ),
         Key(
             "command",
-            Several(Text(blank=True), "strings: a program and its arguments"),
+            _Command(Text(blank=True), "strings: a program and its arguments"),
             "The program that starts it, with its arguments; without a shell and without templates.",
-            example=["python", "-m", "mcp_server_time"],
+            example=[*_EXAMPLE],
         ),
         Key(
             "environment",

@@ -6,10 +6,8 @@ everything that may print has started.
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import select
-import sys
 from collections.abc import Callable
 
 import anyio
@@ -18,7 +16,6 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from ripieno.exceptions import InputError
 from ripieno.origins.mcp.transports.framing import LINE_LIMIT, Lines
 from ripieno.servers.mcp.messages import Refused, read
 from ripieno.servers.mcp.server import EnsembleServer
@@ -26,33 +23,6 @@ from ripieno.servers.mcp.server import EnsembleServer
 _CHUNK = 64 * 1024
 #: Seconds for the client to read the last messages.
 GRACE = 1.0
-
-
-def claim_streams() -> tuple[int, int]:
-    """Takes standard input and output from the rest of the process, permanently; returns both descriptors.
-
-    Afterwards input is empty, and output goes to standard error. Call it before anything that may print. Errors:
-    ``InputError`` if one of the streams is closed.
-    """
-    try:
-        reading = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
-        writing = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0)
-        try:
-            os.dup2(2, 1)
-        except OSError:  # Standard error is closed.
-            os.dup2(nothing, 1)
-        os.close(nothing)
-        # The parent process may share the streams, and use them without blocking.
-        os.set_blocking(reading, True)
-        os.set_blocking(writing, True)
-    except OSError as error:
-        raise InputError(f"Standard input and output must be open for a client: {error}") from error
-    if sys.stdout is not None:
-        # Earlier output goes to the new target.
-        sys.stdout.flush()
-    return reading, writing
 
 
 async def serve_stdio(server: EnsembleServer, streams: tuple[int, int]) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import re
 
+from ripieno.canisters.contents import Content, media
 from ripieno.origins.http.client.request import Fetched
 from ripieno.storage.redaction import NO_SECRETS, Redactor
 from ripieno.values import Value
@@ -73,6 +74,15 @@ class Wording(Value, kw_only=True):
             return text
         kind = self.kind or "content that is not text"
         return f"[{kind}: {len(self.fetched.body)} bytes, sha256:{hashlib.sha256(self.fetched.body).hexdigest()}]"
+
+    @property
+    def media(self) -> Content | None:
+        """The body, if it is an image, a sound or a PDF, which models read. None if it is empty or has a secret."""
+        kind = self.kind
+        known = kind.startswith(("image/", "audio/")) or kind == "application/pdf"
+        if not known or not self.fetched.body or self.text is not None or self.leaks():
+            return None
+        return media(self.fetched.body, kind)
 
     @property
     def status(self) -> str:
