@@ -333,3 +333,24 @@ def test_the_users_own_files_are_imported(call: Call, user: User, folder: pathli
     call("check", str(file))
     assert (file.parent / "lib" / "imported").exists()
     assert not (folder / "lib" / "imported").exists()
+
+
+def test_before_trust_a_check_says_what_a_start_would(call: Call, user: User) -> None:
+    tool = TOOL.replace('"t"', '"io"').replace("run_it", "read_file") + 'origin = "command"\nargv = ["cat"]\n'
+    (user.workspace / "ripieno.toml").write_text('ensembles.profile = "minimal"\n')
+    (user.workspace / "ensembles").mkdir()
+    mine = user.workspace / "ensembles" / "io.toml"
+    mine.write_text(tool.replace("[[ensembles]]", "[ensemble]").replace("ensembles.invokers", "invokers"))
+    clash = f"{mine}:5: error: io.read_file and file_read.read_file would both be offered as 'read_file'"
+    before = call("check")
+    assert (before.code, clash in before.out) == (exit_codes.INPUT, True)
+    assert f"the ensemble 'io' ({mine}) would replace, once it is trusted, the bundled one" in before.out
+    assert "no longer available" not in before.out
+    assert call("tools").code == 0
+    trusted = call("trust", "--yes").err
+    assert clash in trusted
+    assert "Commands in this folder cannot start before that is fixed." in trusted
+    after = call("check").out
+    assert clash in after
+    assert "These tools are no longer available: list_directory. To have both" in after
+    assert call("tools").code == exit_codes.INPUT

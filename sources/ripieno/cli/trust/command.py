@@ -6,9 +6,9 @@ import sys
 import click
 
 from ripieno.assembly.configuration import load_configuration
-from ripieno.assembly.failures import find_failures
 from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project, trust_command
 from ripieno.canisters.display import clean, count
+from ripieno.cli.common.findings import find_start_failures
 from ripieno.cli.common.main import confirm, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.trust.declared import declared
@@ -69,7 +69,7 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
     store.add(project)
     click.echo(clean(f"Trusted {files} of {folder}."))
     loaded = load_configuration(settings.config, workspace=settings.workspace, project=project)
-    failures = find_failures(loaded)
+    failures = find_start_failures(loaded)
     for failure in failures:
         say(str(failure))
     if failures:
