@@ -606,3 +606,16 @@ def test_one_extra_is_named_for_all_that_is_not_installed(user: User, command: t
     assert process.returncode == exit_codes.INPUT, (out, err)
     assert set(re.findall("pip install \\S+", out)) == {"pip install 'ripieno[durable]'"}, out
     assert "needs the library psycopg" in out
+
+
+def test_a_misspelt_profile_has_a_line_and_hides_no_other_error(call: Call, user: User) -> None:
+    user.configure('[ensembles]\nprofile = "standrd"\ninclude = ["gti"]\n')
+    file = user.configuration / "config.toml"
+    expected = (
+        f"{file}:2: error: [ensembles] profile names the profile 'standrd', which does not exist",
+        "Did you mean 'standard'?",
+        f"{file}:3: error: [ensembles] include names the ensemble 'gti', which does not exist",
+    )
+    done = call("check")
+    assert (done.code, [one for one in expected if one not in done.out]) == (exit_codes.INPUT, [])
+    assert [one for one in expected if one not in call("tools").err] == []
