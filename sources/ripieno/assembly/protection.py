@@ -72,7 +72,7 @@ _DEPTH = 64
 def withheld(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> frozenset[str]:
     """The values that are secrets, by the names of their variables or by their use in descriptors."""
     variables = variables_of(loaded, environment)
-    used = set(_used((loaded.ensembles, tuple(loaded.providers.values()), loaded.configuration.journal_url), _DEPTH))
+    used = named_variables((loaded.ensembles, tuple(loaded.providers.values()), loaded.configuration.journal_url))
     return frozenset(
         value
         for name, value in variables.items()
@@ -96,6 +96,11 @@ def _is_public(name: str, value: str) -> bool:
     """
     path = value.strip()
     return name in _PLAIN or (os.path.isabs(path) and os.path.exists(path))
+
+
+def named_variables(value: object) -> frozenset[str]:
+    """The variables that settings name as ``{env:NAME}`` or ``env:NAME``, in any key. It may have more, never fewer."""
+    return frozenset(_used(value, _DEPTH))
 
 
 def _used(value: object, depth: int) -> Iterator[str]:

@@ -47,7 +47,7 @@ def choose(
         else:
             profile = configuration.profile or DEFAULT_PROFILE
             if profile not in profiles and profile not in unread:
-                raise NameAbsence("profile", profile, profiles)
+                failures.append(_strange_profile(parts, profile, profiles))
             by = f"by the profile {profile!r}"
             selected = profiles.get(profile) or ProfileDescriptor(name=profile)
             categories = selected.categories
@@ -67,7 +67,7 @@ def choose(
         if placed is None:
             failures.append(NameAbsence("ensemble", name, known, hint=hint))
         else:
-            failures.append(_strange(name, *placed, spelling(name, known) if near else advice or _LISTED))
+            failures.append(_strange("ensemble", name, *placed, spelling(name, known) if near else advice or _LISTED))
     names = [name for name in names if name in known]
     if narrowed is not None:
         names = [name for name in names if name in narrowed]
@@ -116,8 +116,17 @@ def place_in(parts: Sequence[ConfigurationPart], name: str) -> tuple[str, Path] 
     return None
 
 
-def _strange(name: str, file: str, path: Path, hint: str) -> ConfigurationInvalidity:
-    message = f"[ensembles] {path[1]} names the ensemble {name!r}, which does not exist"
+def _strange_profile(parts: Sequence[ConfigurationPart], name: str, profiles: Mapping[str, object]) -> RipienoError:
+    """The error for an unknown profile, at its place if a file names it."""
+    path: Path = ("ensembles", "profile")
+    for part in reversed(parts):
+        if part.parts.get("ensembles", {}).get("profile") == name and os.path.isabs(part.file):
+            return _strange("profile", name, part.file, path, spelling(name, profiles))
+    return NameAbsence("profile", name, profiles)
+
+
+def _strange(kind: str, name: str, file: str, path: Path, hint: str) -> ConfigurationInvalidity:
+    message = f"[ensembles] {path[1]} names the {kind} {name!r}, which does not exist"
     return ConfigurationInvalidity(locate([Problem(message=message, file=file, key=dotted(path), hint=hint)]))
 
 

@@ -646,3 +646,16 @@ def test_an_argument_inside_the_text_of_a_program(call: Call, user: User, argv: 
     found = [one for one in findings(call("check", "--format", "json")) if "is run as code" in one["message"]]
     assert [one["key"] for one in found] == ([f"invokers[0].invocable.{place}"] if place else [])
     assert all(hint in one["hint"] for one in found)
+
+
+def test_a_misspelt_profile_has_a_line_and_hides_no_other_error(call: Call, user: User) -> None:
+    user.configure('[ensembles]\nprofile = "standrd"\ninclude = ["gti"]\n')
+    file = user.configuration / "config.toml"
+    expected = (
+        f"{file}:2: error: [ensembles] profile names the profile 'standrd', which does not exist",
+        "Did you mean 'standard'?",
+        f"{file}:3: error: [ensembles] include names the ensemble 'gti', which does not exist",
+    )
+    done = call("check")
+    assert (done.code, [one for one in expected if one not in done.out]) == (exit_codes.INPUT, [])
+    assert [one for one in expected if one not in call("tools").err] == []

@@ -9,6 +9,7 @@ import pytest
 from ripieno.assembly.open_assemblies import marked
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.cli.common import exit_codes
+from tests.assembly.test_plugins import install
 from tests.support.command_line import Screen, User
 from tests.support.users import Call
 
@@ -122,6 +123,100 @@ def test_ensembles_of_the_user_are_not_called_bundled(call: Call, user: User) ->
     assert "io:" not in listed
     (user.workspace / "ripieno.toml").write_text('[ensembles]\nenabled = ["words"]\n')
     assert "  words: enabled, yours, with measure\n" in call("trust", "--yes").out
+
+
+HEAD = '[[ensembles]]\nname = "t"\ndescription = "Tests."\n'
+TOOL = HEAD + (
+    '[[ensembles.invokers]]\nname = "run_it"\ndescription = "Runs it."\neffect = "read"\n'
+    '[ensembles.invokers.arguments]\ntype = "object"\nproperties = {}\n[ensembles.invokers.invocable]\n'
+)
+CONNECTION = HEAD + "[ensembles.connection]\n"
+URL = "http://127.0.0.1:1/echo"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            TOOL
+            + f'origin = "http"\nurl = "{URL}"\nheaders = {{ X = "{{env:ONE}}" }}\nquery = {{ y = "a{{env:TWO}}" }}',
+            f"t.run_it: http {URL}, with your variables ONE, TWO",
+        ),
+        (
+            TOOL + 'origin = "command"\nargv = ["curl"]\nnetwork = true\nenvironment = { X = "{env:ONE}" }',
+            "t.run_it: runs X='{env:ONE}' curl, confined, with the network, with your variable ONE",
+        ),
+        (TOOL + 'origin = "command"\nargv = ["curl"]', "t.run_it: runs curl, confined"),
+        (
+            CONNECTION + 'origin = "mcp"\ncommand = ["server"]\nenvironment = { X = "env:ONE" }',
+            "t: runs X=env:ONE server, with all your rights, with your variable ONE",
+        ),
+        (
+            CONNECTION + f'origin = "mcp"\nurl = "{URL}"\nheaders = {{ X = "Bearer {{env:ONE}}" }}\n'
+            '[ensembles.connection.oauth]\nclient_id = "c"\nissuer = "http://127.0.0.1:2"\n'
+            'client_secret = "{env:TWO}"',
+            f"t: mcp {URL}, with your variables ONE, TWO",
+        ),
+        (
+            CONNECTION + 'origin = "python"\nfactory = "ripieno.toolset.network.grants:open_network"\n'
+            '[ensembles.configuration.credentials."http://127.0.0.1:1"]\nX = "{env:ONE}"',
+            "t: runs ripieno.toolset.network.grants:open_network in this program, with your variable ONE",
+        ),
+        # The settings are not valid, or the origin is not there (yet): what they name counts all the same.
+        (
+            TOOL + f'origin = "http"\nurl = "{URL}"\nheaderz = {{ X = "{{env:ONE}}" }}',
+            f"t.run_it: http {URL}, with your variable ONE",
+        ),
+        (
+            TOOL + f'origin = "pigeon"\nurl = "{URL}"\nnetwork = true\ndeep = [{{ x = ["{{env:ONE}}"] }}]',
+            f"t.run_it: pigeon {URL}, with the network, with your variable ONE",
+        ),
+        (
+            '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:1/v1"\napi_key = "{env:ONE}"',
+            "provider house: http://127.0.0.1:1/v1, with your variable ONE",
+        ),
+    ],
+)
+def test_the_network_and_every_variable_are_shown(call: Call, user: User, text: str, line: str) -> None:
+    (user.workspace / "ripieno.toml").write_text(text)
+    assert f"\n  {line}\n" in call("trust").out
+
+
+def test_a_tool_that_is_not_enabled_shows_its_variables(call: Call, user: User) -> None:
+    text = (
+        TOOL.replace('"read"', '"read"\nenabled = false')
+        + f'url = "{URL}"\norigin = "http"\nquery = {{ x = "{{env:ONE}}" }}'
+    )
+    (user.workspace / "ripieno.toml").write_text(text)
+    assert f"t.run_it: http {URL}, with your variable ONE\n" in call("trust").out
+
+
+PLUGIN = """
+from ripieno.ensembles.origin import NeededVariable, Origin
+from ripieno.plugin import hookimpl
+@hookimpl
+def ripieno_origins():
+    return {"pigeon": "pigeon_plugin:ORIGIN"}
+class Pigeon(Origin):
+    name = "pigeon"
+    def check(self, descriptor):
+        return ()
+    def variables(self, descriptor):
+        yield NeededVariable(name="PIGEON_HOME")
+        for one in descriptor.invokers:
+            yield NeededVariable(name=one.invocable.settings["token"], key=("token",), invoker=one)
+ORIGIN = Pigeon()
+"""
+
+
+def test_an_origin_of_a_plugin_names_its_variables_as_it_does_otherwise(user: User, tmp_path: pathlib.Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    install(site, "pigeon-post", "pigeon_plugin", PLUGIN)
+    user.configure('[plugins]\nallow = ["pigeon-post"]\n')
+    (user.workspace / "ripieno.toml").write_text(TOOL + 'origin = "pigeon"\ntoken = "ONE"')
+    listed = user.run("trust", PYTHONPATH=str(site)).stdout
+    assert "  t: all its tools, with your variable PIGEON_HOME\n  t.run_it: pigeon, with your variable ONE\n" in listed
 
 
 def test_the_printed_command_trusts_from_another_folder(
@@ -238,3 +333,24 @@ def test_the_users_own_files_are_imported(call: Call, user: User, folder: pathli
     call("check", str(file))
     assert (file.parent / "lib" / "imported").exists()
     assert not (folder / "lib" / "imported").exists()
+
+
+def test_before_trust_a_check_says_what_a_start_would(call: Call, user: User) -> None:
+    tool = TOOL.replace('"t"', '"io"').replace("run_it", "read_file") + 'origin = "command"\nargv = ["cat"]\n'
+    (user.workspace / "ripieno.toml").write_text('ensembles.profile = "minimal"\n')
+    (user.workspace / "ensembles").mkdir()
+    mine = user.workspace / "ensembles" / "io.toml"
+    mine.write_text(tool.replace("[[ensembles]]", "[ensemble]").replace("ensembles.invokers", "invokers"))
+    clash = f"{mine}:5: error: io.read_file and file_read.read_file would both be offered as 'read_file'"
+    before = call("check")
+    assert (before.code, clash in before.out) == (exit_codes.INPUT, True)
+    assert f"the ensemble 'io' ({mine}) would replace, once it is trusted, the bundled one" in before.out
+    assert "no longer available" not in before.out
+    assert call("tools").code == 0
+    trusted = call("trust", "--yes").err
+    assert clash in trusted
+    assert "Commands in this folder cannot start before that is fixed." in trusted
+    after = call("check").out
+    assert clash in after
+    assert "These tools are no longer available: list_directory. To have both" in after
+    assert call("tools").code == exit_codes.INPUT

@@ -18,8 +18,8 @@ from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_rows
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.findings import Check, Subject, find_problems
-from ripieno.cli.common.layers import left_out_lines, left_out_mappings, load_layers, project_problems
+from ripieno.cli.common.findings import Check, Subject, find_problems, project_problems
+from ripieno.cli.common.layers import left_out_lines, left_out_mappings, load_layers
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json

@@ -5,9 +5,12 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration, prefix_of
+from ripieno.assembly.failures import find_failures, problems_of
 from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.ensembles import say_alert
+from ripieno.cli.common.layers import project_of, untrusted
+from ripieno.cli.common.options import Settings
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.ensembles import is_foreign
 from ripieno.descriptors.loading import load_ensembles, locate
@@ -18,7 +21,7 @@ from ripieno.descriptors.reader.problems import dotted
 from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles import Surroundings
 from ripieno.ensembles.offers import advise_on_clash
-from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
+from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError, nearest
 from ripieno.jsonvalues import EMPTY, is_table
 from ripieno.values import Value
 
@@ -56,6 +59,23 @@ Check: TypeAlias = Callable[[Subject], Iterable[Problem]]
 def find_problems(checks: Iterable[Check], subject: Subject) -> tuple[Problem, ...]:
     """The problems that the checks find, with line numbers."""
     return locate(problem for check in checks for problem in check(subject))
+
+
+def find_start_failures(loaded: LoadedConfiguration) -> tuple[RipienoError, ...]:
+    """Everything that prevents a start, as far as it is known without a connection."""
+    clashes = find_problems([check_names], Subject(loaded=loaded, descriptors=()))
+    return (*find_failures(loaded), *([ConfigurationInvalidity(clashes)] if clashes else ()))
+
+
+def project_problems(settings: Settings) -> tuple[Problem, ...]:
+    """What prevents no start-up while a project is untrusted, and would if it was trusted."""
+    project = project_of(settings)
+    if project is None or not untrusted(project):
+        return ()
+    own = load_configuration(settings.config, workspace=settings.workspace)
+    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project, trusting=True)
+    known = {*problems_of(find_start_failures(own))}
+    return tuple(one for one in problems_of(find_start_failures(loaded)) if one not in known)
 
 
 def finding(file: str | None, path: Path, message: str, hint: str, severity: str = "warning") -> Problem:
@@ -145,16 +165,26 @@ def _place_of(loaded: LoadedConfiguration, key: str, pattern: str) -> tuple[str 
 
 
 def check_replaced(subject: Subject) -> Iterator[Problem]:
-    """Warnings about ensembles that replace one of the package or of a plugin. Disabling it this way is intended."""
-    foreign = [one for one in subject.loaded.layers if is_foreign(one.name)]
+    """Warnings about ensembles that replace one of the package or of a plugin. Disabling it this way is intended.
+
+    What an enabled ensemble offers under the same name stays available, and everything until a project is trusted.
+    """
+    loaded = subject.loaded
+    foreign = [one for one in loaded.layers if is_foreign(one.name)]
     earlier_ones = load_ensembles(foreign).ensembles
     for descriptor in subject.descriptors:
         earlier = earlier_ones.outlines.get(descriptor.name)
         if earlier is None or not descriptor.enabled or is_same_file(earlier.file, descriptor.file):
             continue
+        waits = any((one.name, one.file) == (descriptor.name, descriptor.file) for one in loaded.left_out)
         here = descriptor.file or "one in the configuration"
         theirs = "the bundled one" if earlier.layer == "package" else f"that of the {earlier.layer}"
-        message = f"the ensemble {descriptor.name!r} ({here}) replaces {theirs} ({earlier.file})"
-        lost = ", ".join(one.name for one in earlier_ones[earlier.name].invokers)
-        hint = f"These tools are no longer available: {lost}. To have both, rename yours."
+        replaces = "would replace, once it is trusted," if waits else "replaces"
+        message = f"the ensemble {descriptor.name!r} ({here}) {replaces} {theirs} ({earlier.file})"
+        others = (one for one in (descriptor, *loaded.ensembles) if one is descriptor or one.name != descriptor.name)
+        offered = {name for one in others for _, _, name in exposed_names(one)}
+        lost = [name for _, _, name in exposed_names(earlier_ones[earlier.name]) if name not in offered]
+        hint = "To have both, rename yours."
+        if lost and not waits:
+            hint = f"These tools are no longer available: {', '.join(lost)}. {hint}"
         yield finding(descriptor.file, ("ensemble", "name"), message, hint)

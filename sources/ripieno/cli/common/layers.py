@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ripieno.assembly.availability import absence, reason_of
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration, provision
-from ripieno.assembly.failures import find_failures, problems_of
+from ripieno.assembly.failures import find_failures
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
 from ripieno.descriptors import ConfigurationDescriptor
 from ripieno.descriptors.ensembles import is_foreign
 from ripieno.descriptors.loading.layers import LeftOut
-from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem
+from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.storage.places import Places
 
 
@@ -49,17 +49,6 @@ def load_layers(
 def untrusted(project: Project | None) -> bool:
     """Whether there is a project that is not trusted."""
     return project is not None and not TrustStore(Places.of_user().state).trusts(project)
-
-
-def project_problems(settings: Settings) -> tuple[Problem, ...]:
-    """The problems in an untrusted project's files. They prevent no start-up, unlike those of a trusted one."""
-    project = project_of(settings)
-    if project is None or not untrusted(project):
-        return ()
-    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project, trusting=True)
-    folder = project.folder.resolve()
-    found = problems_of(find_failures(loaded))
-    return tuple(one for one in found if one.file and pathlib.Path(one.file).resolve().is_relative_to(folder))
 
 
 def project_of(settings: Settings) -> Project | None:

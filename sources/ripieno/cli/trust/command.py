@@ -6,9 +6,9 @@ import sys
 import click
 
 from ripieno.assembly.configuration import load_configuration
-from ripieno.assembly.failures import find_failures
 from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project, trust_command
 from ripieno.canisters.display import clean, count
+from ripieno.cli.common.findings import find_start_failures
 from ripieno.cli.common.main import confirm, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.trust.declared import declared
@@ -27,10 +27,10 @@ from ripieno.storage.places import Places
 def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: bool, watch: bool) -> None:
     """Trust the configuration and ensembles of a folder, as they are now.
 
-    Trusted files may declare tools, and tools may start programs, so review the files first: this command lists them
-    with all that they run, and then asks. When a file changes, the folder is no longer trusted. With --watch, for a
-    folder of your own, it is: until you end the command. It asks about a change that may come from a tool of Ripieno,
-    from git or from another user.
+    Trusted files may declare tools. Tools may start programs, and get and send values of your variables. So review the
+    files first: this command lists them with all that they run and the variables that they name, and then asks. When a
+    file changes, the folder is no longer trusted. With --watch, for a folder of your own, it is: until you end the
+    command. It asks about a change that may come from a tool of Ripieno, from git or from another user.
 
     \b
     Example:
@@ -56,7 +56,8 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
         raise ConfigurationInvalidity(project.part.problems)
     files = count(len(project.files), "file")
     click.echo(clean(f"{folder} has {files}:"))
-    for line in (*sorted(project.files), "", *(declared(project) or ("It declares and enables no tools.",))):
+    registry = load_configuration(settings.config, workspace=settings.workspace).registry
+    for line in (*sorted(project.files), "", *(declared(project, registry) or ("It declares and enables no tools.",))):
         click.echo(clean(f"  {line}" if line else ""))
     if not yes:
         if not sys.stdin.isatty():
@@ -68,10 +69,10 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
     store.add(project)
     click.echo(clean(f"Trusted {files} of {folder}."))
     loaded = load_configuration(settings.config, workspace=settings.workspace, project=project)
-    failures = find_failures(loaded)
+    failures = find_start_failures(loaded)
     for failure in failures:
         say(str(failure))
     if failures:
         say("Commands in this folder cannot start before that is fixed. To check it: ripieno check")
     if watch:
-        watch_folder(project, store)
+        watch_folder(project, store, registry)

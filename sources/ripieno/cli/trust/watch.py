@@ -9,6 +9,7 @@ from typing import TypeAlias
 import click
 
 from ripieno.assembly.open_assemblies import count_entered
+from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project, trust_command
 from ripieno.canisters.display import clean
 from ripieno.cli.trust.declared import declared
@@ -19,7 +20,7 @@ _PAUSE, _SHARE = 0.3, 20
 _Mark: TypeAlias = tuple[object, ...] | None
 
 
-def watch(project: Project, store: TrustStore) -> None:
+def watch(project: Project, store: TrustStore, registry: Registry) -> None:
     """Looks at the files of a trusted project until it is interrupted.
 
     A change counts as the author's if neither an assembly was open nor git has worked since the files were last seen
@@ -43,9 +44,9 @@ def watch(project: Project, store: TrustStore) -> None:
                 trusted, since, seen = found, before, found.digest
             elif found is not None and found.digest not in ("", seen):
                 seen = found.digest
-                own = since is not None and since == _mark(project.folder, store) and _is_own(found)
-                if _trust(found, trusted, store, own=own):
-                    trusted, since = found, before if own else None
+                authored = since is not None and since == _mark(project.folder, store) and _is_own(found)
+                if _trust(found, trusted, store, registry, authored=authored):
+                    trusted, since = found, before if authored else None
             time.sleep(max(_PAUSE, _SHARE * looked))
     except KeyboardInterrupt:
         click.echo("")
@@ -59,14 +60,14 @@ def _find(folder: pathlib.Path) -> Project | None:
         return None
 
 
-def _trust(found: Project, trusted: Project, store: TrustStore, *, own: bool) -> bool:
-    """Shows what has changed, asks unless it is the author's ``own``, and trusts it. Whether it is trusted now."""
+def _trust(found: Project, trusted: Project, store: TrustStore, registry: Registry, *, authored: bool) -> bool:
+    """Shows what has changed, asks unless the author did it, and trusts it. Whether it is trusted now."""
     before, after = trusted.files.items(), found.files.items()
     changed = sorted({os.path.relpath(path, found.folder) for path, _ in before ^ after})
-    lines = [f"  + {line}" for line in declared(found) if line not in declared(trusted)]
-    lines += [f"  - {line}" for line in declared(trusted) if line not in declared(found)]
+    old, new = declared(trusted, registry), declared(found, registry)
+    lines = [*(f"  + {line}" for line in new if line not in old), *(f"  - {line}" for line in old if line not in new)]
     click.echo(clean("\n".join((f"Changed: {', '.join(changed)}", *lines))))
-    if not own:
+    if not authored:
         click.echo("A tool, git or another user may have changed it: Ripieno or git has worked since the last look.")
         if not sys.stdin.isatty():
             click.echo(clean(f"Not trusted. Review it, then run: {trust_command(found.folder)}"))
