@@ -214,6 +214,21 @@ async def test_a_long_list_leaves_the_message_field_in_a_low_window(
         assert await page.evaluate("document.documentElement.scrollHeight") == height
 
 
+async def test_the_drawer_scrolls_where_its_list_has_no_height(serve_page: ServePage, visit: Visit) -> None:
+    served = await serve_page(scripted())
+    for _ in range(40):
+        await served.chat.create("")
+    page = await (await visit(viewport={"width": 640, "height": 400})).open(served.link())
+    await page.get_by_role("button", name="Conversations and views").click()
+    rows = page.locator(".list a")
+    await expect(rows).to_have_count(40)
+    for row in (rows.first, rows.nth(2), page.get_by_role("button", name="Keys and colours"), rows.last):
+        await row.scroll_into_view_if_needed()
+        await expect(row).to_be_in_viewport(ratio=1)
+    list_box = await page.locator(".list").bounding_box()
+    assert list_box is not None and list_box["height"] >= 190
+
+
 async def test_nothing_moves_for_those_who_want_no_motion(serve_page: ServePage, visit: Visit) -> None:
     steps, go = held("One ", "two.")
     visitor = await visit(reduced_motion="reduce")
