@@ -43,7 +43,7 @@ function Field({ name, schema, needed, value, change }) {
       ${needed ? null : html`<option value=""></option>`}
       ${schema.enum.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select></label>`;
   const number = schema.type === "number" || schema.type === "integer";
-  return html`<label>${label} ${hint}<input type=${number ? "number" : "text"} step=${schema.type === "integer" ? 1 : "any"}
+  return html`<label>${label} ${hint}<input type=${number ? "number" : "text"} step=${schema.type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum}
     required=${needed} value=${value ?? ""}
     onInput=${({ currentTarget }) => change(name, number && currentTarget.value !== "" ? Number(currentTarget.value) : currentTarget.value)} /></label>`;
 }
