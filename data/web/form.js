@@ -1,15 +1,18 @@
 // The question of a tool for values: a form of its schema, with its defaults.
-import { useReady } from "./question.js";
-import { html, useState, visible } from "./ui.js";
+import { useDraft } from "./answers.js";
+import { parse } from "./api.js";
+import { draft, useReady } from "./question.js";
+import { html, visible } from "./ui.js";
 
 /** Options of a question that are buttons, at most. */
 const MOST = 8;
 
 export function InputForm({ question, give, busy }) {
   const properties = question.schema?.properties || {};
-  const [values, set] = useState(() => ({ ...question.defaults }));
+  const [text, set] = useDraft(draft(question, "Values"), JSON.stringify(question.defaults || {}));
+  const values = parse(text);
   const ready = useReady();
-  const change = (name, value) => set((before) => ({ ...before, [name]: value }));
+  const change = (name, value) => set((before) => JSON.stringify({ ...parse(before), [name]: value }));
   const submit = (event) => {
     event.preventDefault();
     const filled = Object.entries(values).filter(([, value]) => value !== "" && value !== undefined);

@@ -6,6 +6,7 @@ from typing import Any
 
 from playwright.async_api import expect
 
+from ripieno.canisters import UserCanister
 from ripieno.ensembles import Context, Definition
 from ripieno.schemas import Schema
 from tests.browser.conftest import ServePage, Visit
@@ -155,3 +156,45 @@ async def test_values_that_a_tool_would_not_get_leave_its_form_as_it_is(
     await button(question(page), "Send").click()
     await expect(page.locator(".text", has_text="Done.")).to_be_visible()
     assert [dict(one) for one in booked.values] == [{"guests": 8, "name": "Alba"}]
+
+
+async def test_what_is_written_in_a_form_of_a_tool_survives_a_reload_and_another_conversation(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    booked = Booked()
+    model = scripted(invokes(invoke("book", "one")), invokes(invoke("book", "two")), says("Done."))
+    page = await asked(visitor, await serve_page(model, booked.definition))
+    guests, name = page.get_by_role("spinbutton", name="guests"), page.get_by_role("textbox", name="name")
+    await guests.fill("3")
+    await name.fill("Alba")
+    await page.reload()
+    await expect(guests).to_have_value("3")
+    await expect(name).to_have_value("Alba")
+    await page.get_by_role("link", name="New conversation").click()
+    await expect(question(page)).to_have_count(0)
+    await page.get_by_role("link", name="Begin.").click()
+    await expect(name).to_have_value("Alba")
+    await button(question(page), "Send").click()
+    # The same question once more begins empty.
+    await expect(page.locator("[data-question=two]")).to_be_visible()
+    await expect(guests).to_have_value("")
+    await expect(name).to_have_value("")
+    await page.wait_for_function("() => !Object.values(sessionStorage).some((text) => text.includes('Alba'))")
+    await button(page, "Decline").click()
+    await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    assert [one and dict(one) for one in booked.values] == [{"guests": 3, "name": "Alba"}, None]
+
+
+async def test_a_result_that_is_written_for_a_client_survives_a_reload(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    served = await serve_page(scripted(invokes(invoke("measure", "one"))))
+    page = await visitor.open(served.link())
+    identifier = await served.chat.create("")
+    await page.goto(f"{served.url}#/chat/{identifier}")
+    declared = served.chat.declared([tool("measure")])
+    await served.chat.say("", identifier, UserCanister.of("Measure."), tools=declared)
+    result = page.get_by_role("textbox", name="Result")
+    await result.fill("Two metres.")
+    await page.reload()
+    await expect(result).to_have_value("Two metres.")
