@@ -150,9 +150,15 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
 function goTo(invocation, stay) {
   requestAnimationFrame(() => {
     const heading = document.getElementById(`asked-${invocation}`);
-    if (!stay) heading?.focus({ preventScroll: true });
-    heading?.closest(".question")?.scrollIntoView({ block: "nearest" });
-    heading?.scrollIntoView({ block: "nearest" });
+    if (!heading) return;
+    if (!stay) heading.focus({ preventScroll: true });
+    const question = heading.closest(".question");
+    // Again with what is beneath the heading, which may be loaded later.
+    const watch = new ResizeObserver(() => {
+      for (const one of [question, heading]) one.scrollIntoView({ block: "nearest" });
+      if (question.children.length > 1) watch.disconnect();
+    });
+    watch.observe(question);
   });
 }
 

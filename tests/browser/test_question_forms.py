@@ -1,10 +1,11 @@
 """The forms of a question on the page: what is written in them, what covers them, and what they leave behind."""
 
+import asyncio
 import dataclasses
 import re
 from typing import Any
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from ripieno.canisters import UserCanister
 from ripieno.ensembles import Context, Definition
@@ -183,6 +184,24 @@ async def test_what_is_written_in_a_form_of_a_tool_survives_a_reload_and_another
     await button(page, "Decline").click()
     await expect(page.locator(".text", has_text="Done.")).to_be_visible()
     assert [one and dict(one) for one in booked.values] == [{"guests": 3, "name": "Alba"}, None]
+
+
+async def test_the_first_form_of_a_tool_opens_with_its_heading(serve_page: ServePage, visit: Visit) -> None:
+    visitor, go = await visit(viewport={"width": 1000, "height": 420}), asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        await go.wait()
+        await route.continue_()
+
+    await visitor.context.route("**/form.js", slow)
+    steps = [*says("\n\n".join(["Line."] * 40))[:-1], *invokes(invoke("book", "one"))[1:]]
+    page = await begin(visitor, await serve_page(scripted(steps), Booked().definition))
+    heading = question(page).locator(".asked")
+    await expect(heading).to_be_in_viewport(ratio=1)
+    go.set()
+    await expect(page.get_by_role("textbox", name="name")).to_be_visible()
+    await page.evaluate("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+    await expect(heading).to_be_in_viewport(ratio=1)
 
 
 async def test_a_result_that_is_written_for_a_client_survives_a_reload(
