@@ -206,7 +206,8 @@ async def test_a_long_list_leaves_the_message_field_in_a_low_window(
     await say(page, "Begin.")
     await expect(page.locator(".text p")).to_have_count(40)
     box = await page.locator(".side").bounding_box()
-    assert box is not None and box["height"] <= height
+    assert box is not None
+    assert box["height"] <= height
     # Only in a very low one, the log has too little height of its own.
     if height > 320:
         await expect(message(page)).to_be_in_viewport(ratio=1)
@@ -226,7 +227,8 @@ async def test_the_drawer_scrolls_where_its_list_has_no_height(serve_page: Serve
         await row.scroll_into_view_if_needed()
         await expect(row).to_be_in_viewport(ratio=1)
     list_box = await page.locator(".list").bounding_box()
-    assert list_box is not None and list_box["height"] >= 190
+    assert list_box is not None
+    assert list_box["height"] >= 190
 
 
 async def test_nothing_moves_for_those_who_want_no_motion(serve_page: ServePage, visit: Visit) -> None:

@@ -204,9 +204,7 @@ async def test_the_first_form_of_a_tool_opens_with_its_heading(serve_page: Serve
     await expect(heading).to_be_in_viewport(ratio=1)
 
 
-async def test_a_result_that_is_written_for_a_client_survives_a_reload(
-    serve_page: ServePage, visitor: Visitor
-) -> None:
+async def test_a_result_that_is_written_for_a_client_survives_a_reload(serve_page: ServePage, visitor: Visitor) -> None:
     served = await serve_page(scripted(invokes(invoke("measure", "one"))))
     page = await visitor.open(served.link())
     identifier = await served.chat.create("")
