@@ -1,7 +1,7 @@
 // Answers to a question beside a plain approval, and what has changed in it. Loaded when one of them is needed.
 import { keep, kept } from "./api.js";
 import { pretty } from "./pretty.js";
-import { Difference } from "./question.js";
+import { Difference, draft } from "./question.js";
 import { html, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
 /** What can be allowed for later calls, in words, before it is. */
@@ -23,7 +23,7 @@ export function Always({ ways, give, back, busy, usable }) {
 }
 
 /** The text of a form, which is kept over a reload if it is another one than at first. */
-function useDraft(name, first) {
+export function useDraft(name, first) {
   const [text, set] = useState(() => kept(name) || first);
   useLayoutEffect(() => keep(name, text === first ? "" : text), [text]);
   return [text, set];
@@ -67,7 +67,7 @@ export function Edit({ text, look, back, busy, draft }) {
 }
 
 export function ForClient({ question, give, busy }) {
-  const [text, set] = useState("");
+  const [text, set] = useDraft(draft(question, "Values"), "");
   return html`<p>The model waits for its result. You can write it here.</p>
     <div class="output"><pre dir="ltr">${visible(pretty(JSON.stringify(question.arguments)))}</pre></div>
     <form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ text }))}>

@@ -15,7 +15,7 @@ const dialogs = () => styled(import("./dialogs.js"));
 const ENDS = {
   interrupted: "The server ended before this run did. Whole answers and results are kept, and no call that has begun runs again.",
   answered: "Every question has its answer.",
-  cancelled: "The run was stopped before the model had answered.",
+  cancelled: "The run was stopped before its answer was complete.",
 };
 const NONE = store({ items: [], questions: [], connection: "none" });
 

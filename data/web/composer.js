@@ -20,6 +20,9 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
   const { questions, running, queued } = state;
   // Without choices, it is answered elsewhere.
   const asked = questions.filter((one) => one.kind !== "input" && one.choices?.length !== 0).length;
+  const note = asked
+    ? `If you write instead of answering, ${asked === 1 ? "the open call is" : `the ${asked} open calls are`} denied with your text as the reason.`
+    : questions.some((one) => one.kind === "input") && "This run waits for your answer above.";
   // What was written to a conversation that is deleted is for a new one.
   const own = useRef(name);
   useLayoutEffect(() => {
@@ -124,12 +127,12 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
       <span dir="auto">Sent when the run ends: ${visible(queued.text || queued.files[0].name)}</span>
       <button type="button" class="quiet" onClick=${() => (queue(null), back(queued), place.current.focus())}>Take back</button></div>`}
     <form class="box" onSubmit=${(event) => (event.preventDefault(), send())}>
-      ${asked > 0 && html`<p class="warning" id="denies">If you write instead of answering, ${asked === 1 ? "the open call is" : `the ${asked} open calls are`} denied with your text as the reason.</p>`}
+      ${note && html`<p class="warning" id="note">${note}</p>`}
       ${files.length > 0 && html`<ul class="files">${files.map((one, at) => html`<li key=${one.name + at}>${visible(one.name)}
         <button type="button" class="quiet" aria-label=${`Remove ${visible(one.name)}`} onClick=${() => attach(files.filter((_, place) => place !== at))}>×</button></li>`)}</ul>`}
       <label class="hidden" for="message">Message</label>
       <textarea id="message" ref=${place} rows="1" placeholder=${running ? "Write what is sent when the run ends" : "Write a message"} value=${text}
-        aria-describedby=${asked ? "denies" : null} dir="auto"
+        aria-describedby=${note ? "note" : null} dir="auto"
         onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${keyed} onPaste=${take}></textarea>
       <div class="tools">
         <label class="button quiet attach">Attach<input type="file" multiple class="hidden" onChange=${({ currentTarget }) => (add([...currentTarget.files]), (currentTarget.value = ""))} /></label>
@@ -150,9 +153,15 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
 function goTo(invocation, stay) {
   requestAnimationFrame(() => {
     const heading = document.getElementById(`asked-${invocation}`);
-    if (!stay) heading?.focus({ preventScroll: true });
-    heading?.closest(".question")?.scrollIntoView({ block: "nearest" });
-    heading?.scrollIntoView({ block: "nearest" });
+    if (!heading) return;
+    if (!stay) heading.focus({ preventScroll: true });
+    const question = heading.closest(".question");
+    // Again with what is beneath the heading, which may be loaded later.
+    const watch = new ResizeObserver(() => {
+      for (const one of [question, heading]) one.scrollIntoView({ block: "nearest" });
+      if (question.children.length > 1) watch.disconnect();
+    });
+    watch.observe(question);
   });
 }
 

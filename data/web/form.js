@@ -1,15 +1,18 @@
 // The question of a tool for values: a form of its schema, with its defaults.
-import { useReady } from "./question.js";
-import { html, useState, visible } from "./ui.js";
+import { useDraft } from "./answers.js";
+import { parse } from "./api.js";
+import { draft, useReady } from "./question.js";
+import { html, visible } from "./ui.js";
 
 /** Options of a question that are buttons, at most. */
 const MOST = 8;
 
 export function InputForm({ question, give, busy }) {
   const properties = question.schema?.properties || {};
-  const [values, set] = useState(() => ({ ...question.defaults }));
+  const [text, set] = useDraft(draft(question, "Values"), JSON.stringify(question.defaults || {}));
+  const values = parse(text);
   const ready = useReady();
-  const change = (name, value) => set((before) => ({ ...before, [name]: value }));
+  const change = (name, value) => set((before) => JSON.stringify({ ...parse(before), [name]: value }));
   const submit = (event) => {
     event.preventDefault();
     const filled = Object.entries(values).filter(([, value]) => value !== "" && value !== undefined);
@@ -43,7 +46,7 @@ function Field({ name, schema, needed, value, change }) {
       ${needed ? null : html`<option value=""></option>`}
       ${schema.enum.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select></label>`;
   const number = schema.type === "number" || schema.type === "integer";
-  return html`<label>${label} ${hint}<input type=${number ? "number" : "text"} step=${schema.type === "integer" ? 1 : "any"}
+  return html`<label>${label} ${hint}<input type=${number ? "number" : "text"} step=${schema.type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum}
     required=${needed} value=${value ?? ""}
     onInput=${({ currentTarget }) => change(name, number && currentTarget.value !== "" ? Number(currentTarget.value) : currentTarget.value)} /></label>`;
 }

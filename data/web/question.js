@@ -9,7 +9,7 @@ import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } fr
 const INERT = 500;
 /** The forms whose text is kept, by what was shown: it is of no use for another call. */
 const FORMS = ["Edit", "Deny"];
-const draft = ({ digest, invocation }, form) => `${digest || invocation} ${form}`;
+export const draft = ({ digest, invocation }, form) => `${digest} ${invocation} ${form}`;
 /** Whether a request may not have reached the conversation: its answer stays, to be sent again. */
 const lost = ({ status }) => !status || status === 401 || status > 499;
 const WORDS = { approve: "Your approval", deny: "Your denial" };
@@ -29,7 +29,7 @@ export function Question({ identifier, question, changed }) {
       await (fields.text === undefined
         ? answer(identifier, question, fields, values)
         : deliver(identifier, question.invocation, fields.text));
-      ["Answer", ...FORMS].forEach((form) => keep(draft(question, form), ""));
+      ["Answer", "Values", ...FORMS].forEach((form) => keep(draft(question, form), ""));
     } catch (failure) {
       set(failure);
       if (!lost(failure)) keep(name, "");

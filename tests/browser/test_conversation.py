@@ -70,7 +70,7 @@ async def test_two_tabs_show_the_same(serve_page: ServePage, visitor: Visitor) -
 
 
 #: What the page says beside the button that asks again.
-STOPPED = "The run was stopped before the model had answered."
+STOPPED = "The run was stopped before its answer was complete."
 
 
 async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None:

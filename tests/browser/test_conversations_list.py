@@ -7,8 +7,8 @@ import pytest
 from playwright.async_api import Route, expect
 
 from ripieno.canisters import UserCanister
-from tests.browser.conftest import ServePage
-from tests.browser.steps import begin, button, held, hide, message, say
+from tests.browser.conftest import ServePage, Visit
+from tests.browser.steps import asked, begin, button, held, hide, message, say, writing
 from tests.support.browsers import Visitor
 from tests.support.chats import Reader, Written, chatting
 from tests.support.scripted_models import invoke, invokes, says, scripted
@@ -175,3 +175,16 @@ async def test_what_another_process_does_is_seen_in_the_list_with_the_next_look(
         await other.rename("", identifier, "About plums")
         await page.clock.run_for(5000)
         await expect(rows.locator(".title")).to_have_text(["About plums", "About apples"])
+
+
+async def test_a_question_far_down_the_list_makes_no_window_that_scrolls(serve_page: ServePage, visit: Visit) -> None:
+    served = await serve_page(writing(), Written().definition)
+    page = await asked(await visit(viewport={"width": 1280, "height": 800}), served)
+    for _ in range(40):
+        await served.chat.create("")
+    await page.reload()
+    rows = page.locator(".list a")
+    await expect(rows).to_have_count(41)
+    await expect(rows.last).to_contain_text("waiting")
+    await expect(rows.last).not_to_be_in_viewport()
+    assert await page.evaluate("document.documentElement.scrollHeight") == 800

@@ -121,3 +121,21 @@ async def test_it_waits_for_the_answers_to_questions(serve_page: ServePage, visi
     await expect(page.locator(".said").nth(1)).to_contain_text("And then?")
     await expect(page.locator(".text", has_text="Then that.")).to_be_visible()
     assert written.texts == ["one"]
+
+
+async def test_the_page_says_that_the_run_waits_for_the_answer_to_its_question(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    async def look(context: Any, arguments: Any) -> str:
+        schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+        return str(await context.inquire("Where?", schema))
+
+    model = scripted(invokes(invoke("look")), says("Looked."), says("Then that."))
+    page = await begin(visitor, await serve_page(model, tool("look", look)))
+    await expect(message(page)).to_have_accessible_description("This run waits for your answer above.")
+    await say(page, "And then?")
+    await expect(queued(page)).to_be_visible()
+    await page.get_by_role("textbox", name="city").fill("Rome")
+    await button(page.locator(".question"), "Send").click()
+    await expect(page.locator(".text", has_text="Then that.")).to_be_visible()
+    await expect(message(page)).to_have_accessible_description("")

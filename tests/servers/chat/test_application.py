@@ -142,7 +142,7 @@ async def test_requests_that_are_refused(
             assert answer.json()["error"]["message"]
 
 
-SIZES = {"type": "object", "properties": {"size": {"type": "integer", "default": 1}}}
+SIZES = {"type": "object", "properties": {"size": {"type": "integer", "default": 1, "maximum": 50}}}
 
 
 async def order(context: Context, arguments: dict[str, Any]) -> str:
@@ -188,6 +188,8 @@ async def test_a_tool_asks_during_its_run_and_is_answered(
             ({**given, "answer": "maybe"}, 400),
             ({**given, "answer": "approve", "always": True}, 400),
             ({**given, "answer": "edit", "arguments": [1]}, 400),
+            ({**given, "answer": "edit", "arguments": {"size": 99}}, 400),
+            ({**given, "answer": "edit", "arguments": {"size": "huge"}}, 400),
         ):
             assert (await one.post(f"{path}/answers", json=wrong)).status_code == status, wrong
         assert (await one.post(f"{path}/answers", json=given, headers={"x-user": "bob"})).status_code == 404

@@ -5,7 +5,7 @@ digest is another one, and the answer is refused.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from frozendict import frozendict
@@ -20,6 +20,7 @@ from ripieno.canisters.conversation import Waiting
 from ripieno.exceptions import Conflict, RequestInvalidity
 from ripieno.execution.approval import edited_arguments
 from ripieno.jsonvalues import digest, freeze, is_table, thaw
+from ripieno.schemas import Schema
 
 #: One question: ``kind`` is ``approval`` (may the call run?), ``input`` (a tool asks for values), or ``client`` (the
 #: client runs the call and sends its result).
@@ -91,6 +92,10 @@ def read_answer(question: Question, sent: Mapping[str, Any]) -> Answer:
     arguments = sent.get("arguments")
     if not is_table(arguments):
         raise RequestInvalidity("Edited arguments are an object.", parameter="arguments")
+    if question["kind"] == "input":
+        # The tool would get no values at all: the question stays open instead.
+        schema = Schema.of(thaw(question["schema"]), closed=False)
+        _check(schema, lambda: schema.complete(freeze(dict(arguments))))
     return Edit(arguments)
 
 
@@ -114,12 +119,7 @@ def check_edit(assembly: Assembly, tool: str, edit: Edit) -> None:
     invokers = (one for ensemble in assembly.ensembles for one in ensemble.invokers.values())
     invoker = next((one for one in invokers if one.identity == tool), None)
     if invoker is not None:
-        try:
-            problems = invoker.schema.validate(edited_arguments(invoker, edit))
-        except (TypeError, ValueError) as error:
-            raise RequestInvalidity(f"The edited arguments are invalid: {error}", parameter="arguments") from None
-        if problems:
-            raise RequestInvalidity(" ".join(one.message for one in problems), parameter="arguments")
+        _check(invoker.schema, lambda: edited_arguments(invoker, edit))
 
 
 def binding_of(waiting: Waiting) -> Binding:
@@ -163,6 +163,16 @@ def approval_question(waiting: Waiting, elsewhere: str = "") -> Question:
 
 def _for_client(call: InvocationCanister) -> Question:
     return frozendict(kind="client", invocation=call.identifier, name=call.name, arguments=call.arguments)
+
+
+def _check(schema: Schema, complete: Callable[[], Mapping[str, Any]]) -> None:
+    """Errors: ``RequestInvalidity`` for arguments, with their defaults, that do not match the schema."""
+    try:
+        problems = schema.validate(complete())
+    except (TypeError, ValueError) as error:
+        raise RequestInvalidity(f"The edited arguments are invalid: {error}", parameter="arguments") from None
+    if problems:
+        raise RequestInvalidity(" ".join(one.message for one in problems), parameter="arguments")
 
 
 def _lines(text: str) -> str:
