@@ -77,7 +77,7 @@ function Inside() {
   useEffect(() => {
     document.title = `${waiting ? `(${waiting}) ` : ""}${runs ? "… " : ""}${shown ? `${shown} · ` : ""}ripieno`;
   }, [waiting, runs, shown]);
-  // With the drawing of another view: later, it would close a list that was opened meanwhile.
+  // At once: later, it could close a list that was opened meanwhile.
   useLayoutEffect(close, [view, name]);
   const side = useRef(null);
   const drawn = useRef(false);

@@ -1,8 +1,8 @@
 // A call: one line with its tool, state, time and progress, which opens; and beneath it the images that it returned.
 import { Content, picture } from "./message.js";
-import { duration, html, Later, useEffect, useState, visible } from "./ui.js";
+import { duration, html, Later, styled, useEffect, useState, visible } from "./ui.js";
 
-const details = () => import("./details.js");
+const details = () => styled(import("./details.js"));
 const STATES = {
   writing: "being written",
   open: "waiting",

@@ -82,7 +82,7 @@ function Opened({ conversation, models, name, fresh }) {
         <button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
-    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading" && title === undefined} running=${running && !questions.length} away=${connection === "reconnecting"} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
+    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading" && title == null} running=${running && !questions.length} away=${connection === "reconnecting"} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
       ${gone && html`<p><a class="button" href="#/">New conversation</a></p>`}
       ${!running && !gone && state.resumable && !questions.length && html`<div class="notice"><p>${ENDS[state.status] || ENDS[state.finish] || "The model has not answered."}</p>
@@ -114,19 +114,19 @@ function Log({ items, fresh, loading, running, away: unanswered, asked, place: b
   const follow = () => {
     const box = place.current;
     if (!box) return;
-    const { scrollTop, scrollHeight, clientHeight } = box;
-    const size = `${scrollHeight} ${clientHeight}`;
-    // What has another size is followed. Otherwise the log stays: it must not move away beneath a pointer.
+    const { scrollTop, scrollHeight, clientHeight } = box, size = scrollHeight * 1e4 + clientHeight;
+    // Otherwise it would move beneath a pointer.
     if (size === last.current.size) return;
     last.current.size = size;
-    // It went up, as to a question that appears, and the event of that comes later.
-    if (scrollTop < last.current.scrollTop && scrollTop + clientHeight < scrollHeight - 2) pinned.current = false;
-    if (!pinned.current) return leave(scrollHeight - scrollTop - clientHeight > 80);
+    // It went up, and the event of that comes later.
+    const rest = scrollHeight - scrollTop - clientHeight;
+    if (scrollTop < last.current.scrollTop && rest > 2) pinned.current = false;
+    if (!pinned.current) return leave(rest > 80);
     box.scrollTop = scrollHeight;
     last.current = { size, scrollTop: box.scrollTop, scrollHeight };
   };
   // What the user presses or opens stays where it is; a new run is followed again.
-  const hold = ({ button }) => button === 0 && (pinned.current = false);
+  const hold = ({ button }) => !button && (pinned.current = false);
   useLayoutEffect(() => {
     if (running) [pinned.current, last.current] = [true, {}];
   }, [running]);

@@ -3,7 +3,7 @@ import { keep, kept } from "./api.js";
 import { answer, deliver, revise } from "./conversation.js";
 import { approved } from "./items.js";
 import { broken, pretty } from "./pretty.js";
-import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
+import { html, Later, styled, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
 /** Milliseconds for which the buttons do nothing, so that no click meant for something else approves. */
 const INERT = 500;
@@ -63,8 +63,8 @@ export function Question({ identifier, question, changed }) {
   </section>`;
 }
 
-const form = () => import("./form.js");
-const answers = () => import("./answers.js");
+const form = () => styled(import("./form.js"));
+const answers = () => styled(import("./answers.js"));
 const InputForm = (given) => html`<${Later} from=${form} name="InputForm" ...${given} />`;
 const ForClient = (given) => html`<${Later} from=${answers} name="ForClient" ...${given} />`;
 

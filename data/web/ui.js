@@ -47,14 +47,12 @@ export function announce(text) {
   announcement.set(said === announcement.value ? `${said}\u00a0` : said);
 }
 
-// Characters without a shape, that reverse the direction of a text, or that control a terminal; joiners after a letter that
-// needs none.
-const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]|[\u{e0000}-\u{e0fff}]|(?<=^|[\u0000-\u024f])[\u200c\u200d]/gu;
+// Characters without a shape, that reverse a text, or control a terminal. Scripts and emoji need joiners.
+const HIDDEN = /(?![\t\n\u200c\u200d\ufe0f])[\p{Cc}\p{Cf}\p{Cs}\p{VS}\u2028\u2029\u115f\u1160\u3164\uffa0]/gu;
 
 /** A text of a tool, a server or a model in which every character is visible. */
 export const visible = (text) =>
-  String(text).replace(HIDDEN, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
+  String(text).replace(HIDDEN, (one) => `\\u${one.codePointAt().toString(16).padStart(4, "0")}`);
 
 /** A title in one line; one that is empty has a name, too. */
 export const titled = (text) => visible((text || "").replace(/\s+/g, " ").trim()) || "New conversation";

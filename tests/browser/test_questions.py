@@ -392,7 +392,7 @@ async def test_writing_instead_denies_and_the_page_says_so_before(serve_page: Se
     model, written = writing(answer="I see."), Written()
     page = await asked(visitor, await serve_page(model, written.definition))
     await expect(message(page)).to_have_accessible_description(
-        "If you write instead of answering, the open call is denied with your text as the reason."
+        "If you write instead of answering, each open call is denied with your text as the reason."
     )
     await say(page, "Rather not.")
     await expect(page.locator(".text", has_text="I see.")).to_be_visible()

@@ -188,8 +188,7 @@ def _collect(
         try:
             folders = _ask(manager, module, "ripieno_data")
             if isinstance(folders, str | os.PathLike):
-                only = repr(os.fspath(folders))
-                reason = f"ripieno_data returned {only}: return a list of folders, such as [{only}]."
+                reason = f"ripieno_data returned '{folders}': return a list of folders, such as ['{folders}']."
                 failures.append(PluginFailure(name, reason))
             elif folders:
                 paths = tuple(pathlib.Path(folder) for folder in folders)
