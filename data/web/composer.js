@@ -22,7 +22,7 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
   const asked = questions.filter((one) => one.kind !== "input" && one.choices?.length !== 0).length;
   const note = asked
     ? "If you write instead of answering, each open call is denied with your text as the reason."
-    : questions.some((one) => one.kind === "input") && "This run waits for your answer above.";
+    : questions.some((one) => one.kind === "input") && "The run waits for your answer.";
   // What was written to a conversation that is deleted is for a new one.
   const own = useRef(name);
   useLayoutEffect(() => {

@@ -132,7 +132,7 @@ async def test_the_page_says_that_the_run_waits_for_the_answer_to_its_question(
 
     model = scripted(invokes(invoke("look")), says("Looked."), says("Then that."))
     page = await begin(visitor, await serve_page(model, tool("look", look)))
-    await expect(message(page)).to_have_accessible_description("This run waits for your answer above.")
+    await expect(message(page)).to_have_accessible_description("The run waits for your answer.")
     await say(page, "And then?")
     await expect(queued(page)).to_be_visible()
     await page.get_by_role("textbox", name="city").fill("Rome")
