@@ -32,7 +32,7 @@ _ENCODED = "messages that are encoded"
 KEPT = 64 * 1024
 
 #: Pieces of a text, some of them views of one that grows: they are joined at once, and dropped.
-Pieces: TypeAlias = list[bytes | bytearray | memoryview]
+Pieces: TypeAlias = list[bytes | memoryview]
 
 
 class JoinedMessages(MessagesProcessor):
@@ -186,13 +186,13 @@ def gather(
         group.close(messages)
     if breakpoints is not None:
         return _marked(array, places, messages, breakpoints)
-    return [*_without_comma(array, messages), b",".join(messages), b"]"]
+    return [_since(0, array, messages), b",".join(messages), b"]"]
 
 
-def _without_comma(array: bytearray, messages: Sequence[bytes], begin: int = 0) -> Pieces:
+def _since(begin: int, array: bytearray, messages: Sequence[bytes]) -> memoryview:
     """The messages so far, from a position on; with the comma at their end only if others follow."""
     end = len(array) if messages or len(array) == 1 else len(array) - 1
-    return [memoryview(array)[begin:end]]
+    return memoryview(array)[begin:end]
 
 
 def _marked(array: bytearray, places: Sequence[int], messages: Sequence[bytes], breakpoints: Breakpoints) -> Pieces:
@@ -208,7 +208,7 @@ def _marked(array: bytearray, places: Sequence[int], messages: Sequence[bytes], 
     for place in places[len(places) - min(due, len(places)) :]:
         pieces += (memoryview(array)[begin:place], breakpoints.mark)
         begin = place
-    return [*pieces, *_without_comma(array, messages, begin), b",".join(reversed(rest)), b"]"]
+    return [*pieces, _since(begin, array, messages), b",".join(reversed(rest)), b"]"]
 
 
 def _recall(
